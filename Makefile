@@ -1,0 +1,91 @@
+# Every target works in the active virtual environment, or in .venv, which it creates, when none
+# is active. What a target needs is installed once: a stamp in the environment remembers it until
+# pyproject.toml changes.
+
+PYTHON ?= python3
+VENV   := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.temperance
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# Two worker processes for the tests; one thread inside each, or they fight over the cores.
+JOBS   ?= 2
+ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+CHROMIUM ?= /usr/bin/chromium
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-browser lint format bench docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
+
+demo: $(READY)/demo  ## calibrate the shipped logits; needs no torch
+	@if [ -e src/temperance/cli.py ]; then $(BIN)/temperance demo; else $(BIN)/python -m temperance.demo; fi
+
+test: $(READY)/test  ## all tests and doctests, without a browser
+	$(ONE) $(BIN)/python -m pytest -n $(JOBS) -m "not browser" $(ARGS)
+
+test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
+	$(ONE) TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
+
+lint: $(READY)/lint  ## ruff, types, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: $(READY)/lint  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)/test  ## speed beside the peers, as ratios
+	$(ONE) $(BIN)/python benchmarks/peers.py $(ARGS)
+
+docs: $(READY)/docs  ## the manual, into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:  ## remove what was built, keep the environment
+	rm -rf build dist docs/_build docs/api/generated .pytest_cache .ruff_cache .hypothesis
+
+# ------------------------------------------------------------------------------ environments
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): | $(BIN)/python
+	mkdir -p $@
+
+# First and pinned: whatever asks for torch later finds it there and leaves it alone.
+$(READY)/torch: | $(READY)
+	$(BIN)/python -m pip install torch==2.13.0
+	touch $@
+
+$(READY)/demo: pyproject.toml | $(READY)
+	$(PIP) --editable '.[cli,report]'
+	touch $@
+
+$(READY)/docs: pyproject.toml | $(READY)
+	$(PIP) --editable '.[cli,docs,report]'
+	touch $@
+
+$(READY)/test: pyproject.toml $(READY)/torch
+	$(PIP) --editable '.[all,test]'
+	touch $@
+
+$(READY)/lint: pyproject.toml $(READY)/torch
+	$(PIP) --editable '.[all,lint]'
+	touch $@
+
+$(READY)/browser: pyproject.toml $(READY)/test
+	$(PIP) --editable '.[all,browser,docs,test]'
+	touch $@
+
+# The system's own browser: Playwright's download is neither needed nor wanted.
+$(CHROMIUM):
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -q && apt-get install -y -q chromium; \
+	else \
+		echo "make test-browser needs Chromium at $@: install the package 'chromium'," \
+		     "or name another with CHROMIUM=/path." >&2; \
+		exit 1; \
+	fi
