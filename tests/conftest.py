@@ -1,0 +1,30 @@
+"""What every test shares: one thread, reproducible examples, and the way to data kept elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Read by BLAS, OpenMP and torch when they load, so it comes before any of them is imported.
+# Worker processes share the cores; more threads would only make them wait for each other.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+import pytest
+from hypothesis import settings
+
+# No deadline: a slow machine is not a bug. Derandomised: a red test is red for everybody.
+settings.register_profile("temperance", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("temperance")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Directory of the data that is not in the repository, named by ``TEMPERANCE_DATA``."""
+    named = os.environ.get("TEMPERANCE_DATA")
+    if not named:
+        pytest.skip("TEMPERANCE_DATA is not set: it names the directory of the shared data")
+    directory = Path(named)
+    if not directory.is_dir():
+        pytest.fail(f"TEMPERANCE_DATA={named} is not a directory")
+    return directory

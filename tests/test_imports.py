@@ -1,0 +1,37 @@
+"""Importing the library costs NumPy, SciPy and scikit-learn, and nothing heavier."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "matplotlib", "pandas", "jinja2", "dask", "numba")
+
+
+def top_level_modules_after(statement: str) -> set[str]:
+    """Names of the packages that a fresh interpreter holds after running `statement`."""
+    code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return top_level_modules_after("import temperance")
+
+
+@pytest.mark.parametrize("package", HEAVY)
+def test_import_leaves_heavy_packages_alone(loaded, package):
+    assert importlib.util.find_spec(package), f"{package} is not installed: nothing is tested"
+    assert package not in loaded
+
+
+def test_import_loads_what_the_core_is_made_of(loaded):
+    assert {"temperance", "numpy"} <= loaded
+
+
+def test_the_probe_sees_a_heavy_package():
+    assert "jinja2" in top_level_modules_after("import temperance, jinja2")
