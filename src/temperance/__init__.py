@@ -1,0 +1,53 @@
+"""temperance: trustworthy confidence for a trained classifier on shifted data, without labels."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from temperance import maps, rows
+from temperance._checks import InputError, NotIdentified
+from temperance.doors import binary_logits, from_probabilities
+from temperance.interval import Interval
+from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
+from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
+from temperance.supervised.attended import fit_attended
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__version__ = "0.1.0"
+
+_LAZY = ("datasets", "display", "report", "shifts", "testing", "torch", "zoo")
+"""Rooms that load on first use: each needs an extra, or is needed by few."""
+
+__all__ = [
+    "BiasedTemperature",
+    "InputError",
+    "Interval",
+    "MatrixMap",
+    "NotIdentified",
+    "Temperature",
+    "VectorMap",
+    "binary_logits",
+    "fit_attended",
+    "fit_biased_temperature",
+    "fit_matrix",
+    "fit_temperature",
+    "fit_vector",
+    "from_probabilities",
+    "maps",
+    "rows",
+]
+
+
+def __getattr__(name: str) -> ModuleType | Any:  # noqa: ANN401
+    if name in _LAZY:
+        return importlib.import_module(f"temperance.{name}")
+    msg = f"module 'temperance' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY])

@@ -1,0 +1,107 @@
+"""One door for arrays: NumPy, torch, any Array API library, data frames and lists.
+
+Arithmetic on blocks is done in NumPy wherever the memory is the host's; an array that lives on a
+device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any
+"""An array of any supported library: it has ``shape``, ``dtype`` and an Array API namespace."""
+
+
+def is_numpy(x: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether ``x`` is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def is_torch(x: object) -> bool:
+    """Return whether ``x`` is a torch tensor, without importing torch."""
+    return array_api_compat.is_torch_array(x)
+
+
+def namespace(x: Array) -> Any:  # noqa: ANN401 - a module, one per library
+    """Return the Array API namespace of ``x``."""
+    return array_api_compat.array_namespace(x)
+
+
+def as_array(values: object) -> Array | None:
+    """Return ``values`` as an array of its own kind, or None when it is nothing like one.
+
+    Lists and data frames become NumPy.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return None if np.ma.is_masked(values) else np.asarray(values)
+    if isinstance(values, np.ndarray):
+        return np.asarray(values)  # np.matrix and memmap become plain views
+    if array_api_compat.is_array_api_obj(values):
+        return values
+    to_numpy_method = getattr(values, "to_numpy", None)
+    try:
+        if callable(to_numpy_method):  # pandas, polars, pyarrow: without importing them
+            return np.asarray(to_numpy_method())
+        if hasattr(values, "__array__") or isinstance(values, (list, tuple, int, float)):
+            return np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RuntimeError):
+        return None
+    return None
+
+
+def as_floating(array: Array) -> Array | None:
+    """Return ``array`` with a native floating dtype, or None when its numbers are not real.
+
+    Floating dtypes are kept; integers, booleans and long doubles become float64.
+    """
+    if is_numpy(array):
+        if array.dtype.kind not in "fiub":
+            return None
+        if array.dtype.kind != "f" or array.dtype.itemsize > 8:  # noqa: PLR2004 - long double
+            return array.astype(np.float64)
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "complex floating"):
+        return None
+    if not xp.isdtype(array.dtype, "real floating"):
+        return xp.astype(array, xp.float64)
+    return array
+
+
+def widened(x: Array) -> Array:
+    """Return half-precision arrays as float32, others as they are."""
+    xp = namespace(x)
+    return xp.astype(x, xp.float32) if xp.finfo(x.dtype).bits < 32 else x  # noqa: PLR2004
+
+
+def to_numpy(x: Array) -> NDArray[Any]:
+    """Return ``x`` as a NumPy array: a view where the memory allows, else a copy."""
+    if is_numpy(x):
+        return x
+    if is_torch(x):
+        t = x.detach().cpu()
+        if str(t.dtype) == "torch.bfloat16":
+            t = t.float()
+        return t.numpy()
+    return np.asarray(np.from_dlpack(array_api_compat.to_device(x, "cpu")))
+
+
+def on_host(x: Array) -> bool:
+    """Return whether ``to_numpy(x)`` is free: host memory, a dtype that NumPy has."""
+    if is_numpy(x):
+        return True
+    if is_torch(x):
+        return x.device.type == "cpu" and str(x.dtype) != "torch.bfloat16"
+    return False
+
+
+def like(values: NDArray[Any], x: Array) -> Array:
+    """Return NumPy ``values`` as an array of the kind, dtype and device of ``x``."""
+    if is_numpy(x):
+        return values.astype(x.dtype, copy=False)
+    xp = namespace(x)
+    return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))

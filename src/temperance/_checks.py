@@ -1,0 +1,357 @@
+"""Every input error of the library is raised here, once.
+
+A message is one sentence: the argument, what it must be, what came, and the way out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._arrays import as_array, as_floating, to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from temperance._arrays import Array
+
+SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
+PRIOR_TOLERANCE = 1e-6
+SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
+
+
+class InputError(ValueError):
+    """An argument does not keep the input contract; the message says which and the way out."""
+
+
+class NotIdentified(ValueError):  # noqa: N818 - the public name is fixed: a state, not a mistake
+    """The data do not determine the parameter: the optimum runs to the edge or is not unique."""
+
+
+def check_choice(value: object, choices: Iterable[str], name: str) -> str:
+    """Return ``value`` when it is one of ``choices``; otherwise say what it is closest to."""
+    options = list(choices)
+    if isinstance(value, str) and value in options:
+        return value
+    close = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(repr(option) for option in options)
+    msg = f"{name} must be one of {listed}. Got {value!r} instead.{hint}"
+    raise InputError(msg)
+
+
+def check_number(
+    value: object,
+    name: str,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    open_low: bool = False,
+) -> float:
+    """Return a finite number inside ``[low, high]`` (or ``(low, high]``) as a float."""
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = float(value) if good else np.nan  # pyright: ignore[reportArgumentType]
+    inside = (number > low if open_low else number >= low) and number <= high
+    if not (np.isfinite(number) and inside):
+        demand = f"a finite number in {'(' if open_low else '['}{low:g}, {high:g}]"
+        msg = f"{name} must be {demand}. Got {value!r} instead."
+        raise InputError(msg)
+    return number
+
+
+def check_integer(value: object, name: str, *, low: int = 0) -> int:
+    """Return ``value`` as an int that is at least ``low``."""
+    if (
+        not isinstance(value, numbers.Integral) or isinstance(value, (bool, np.bool_))
+    ) or value < low:  # pyright: ignore[reportOperatorIssue]
+        msg = f"{name} must be an integer of at least {low}. Got {value!r} instead."
+        raise InputError(msg)
+    return int(value)
+
+
+def check_seed(seed: object) -> np.random.Generator:
+    """Return a NumPy generator from an integer seed or a generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_integer(seed, "seed"))
+
+
+def check_logits(logits: object, name: str = "logits") -> Array:
+    """Return ``logits`` as a two-dimensional floating array of its own kind.
+
+    Values are not read here: rows are checked for NaN, infinity, probabilities and sorted scores
+    by `BlockCheck`, block by block, in the first pass that reads them.
+    """
+    array = as_array(logits)
+    z = None if array is None else as_floating(array)
+    if z is None:
+        got = type(logits).__name__ if array is None else f"an array of dtype {array.dtype}"
+        msg = f"{name} must be an array of real numbers. Got {got} instead."
+        raise InputError(msg)
+    shape = tuple(int(s) for s in z.shape)
+    if len(shape) == 1:
+        msg = (
+            f"{name} must have shape (n, K), one column per class. Got one-dimensional scores of "
+            f"shape {shape}; for a binary one-logit head use temperance.binary_logits(scores)."
+        )
+        raise InputError(msg)
+    if len(shape) > 2:  # noqa: PLR2004
+        k = shape[1]
+        msg = (
+            f"{name} must have shape (n, K). Got shape {shape}; for dense predictions move the "
+            f"classes last and flatten, z.transpose(0, 2, 3, 1).reshape(-1, {k}), or use "
+            f"temperance.torch.dense_logits."
+        )
+        raise InputError(msg)
+    if len(shape) == 0 or shape[0] == 0:
+        msg = f"{name} must have at least one row. Got shape {shape} instead."
+        raise InputError(msg)
+    if shape[1] < 2:  # noqa: PLR2004
+        msg = (
+            f"{name} must have at least two columns, one per class. Got shape {shape}; for a binary "
+            f"one-logit head use temperance.binary_logits(scores)."
+        )
+        raise InputError(msg)
+    return z
+
+
+class BlockCheck:
+    """Checks the values of logits while their first pass goes by, block by block."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows = 0
+        self._simplex = True
+        self._sorted = True
+        self._varied = False
+
+    def see(self, block: NDArray[Any]) -> None:
+        """Look at one block of rows (in order); raise at the first NaN or infinity."""
+        with np.errstate(all="ignore"):
+            total = block.sum(dtype=np.float64)
+        if not np.isfinite(total):
+            finite = np.isfinite(block)
+            if not finite.all():
+                row, column = (int(i) for i in np.argwhere(~finite)[0])
+                msg = (
+                    f"{self.name} must be finite. Row {self.rows + row}, class {column} is "
+                    f"{block[row, column]}; drop that row, or give an impossible class a large "
+                    f"negative logit."
+                )
+                raise InputError(msg)
+        if self._simplex:
+            self._simplex = _on_simplex(block)
+        if self._sorted:
+            steps = np.diff(block.astype(np.float64, copy=False), axis=1)
+            self._sorted = bool((steps <= 0).all())
+            self._varied |= bool((steps < 0).any())
+        self.rows += block.shape[0]
+
+    def finish(self, n_classes: int) -> None:
+        """Judge the whole after its first pass."""
+        if self._simplex:
+            msg = (
+                f"{self.name} must be logits, but all {self.rows} rows are non-negative and sum to "
+                f"1, so they look like probabilities. Convert them with "
+                f"temperance.from_probabilities(p), or pass the scores before the softmax."
+            )
+            raise InputError(msg)
+        many = self.rows >= SORTED_ROWS and n_classes > 2  # noqa: PLR2004
+        if many and self._sorted and self._varied:
+            msg = (
+                f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
+                f"rows of shape ({self.rows}, {n_classes}) fall from the first column to the last: "
+                f"these are sorted or top-k scores. Export every class in class order (with timm: "
+                f"--topk 0 --output-type logit --results-separate-col)."
+            )
+            raise InputError(msg)
+
+
+def check_simplex(p: NDArray[Any], name: str) -> None:
+    """Raise unless every row is non-negative and sums to one."""
+    with np.errstate(all="ignore"):
+        sums = p.sum(axis=1, dtype=np.float64)
+        bad = ~((np.abs(sums - 1) <= SIMPLEX_TOLERANCE) & (p >= 0).all(axis=1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        msg = (
+            f"{name} must be probabilities: non-negative rows that sum to 1. Row {row} sums to "
+            f"{sums[row]:g} with smallest entry {p[row].min():g}; logits are passed as they are."
+        )
+        raise InputError(msg)
+
+
+def _on_simplex(block: NDArray[Any]) -> bool:
+    if block.min() < 0 or block.max() > 1 + SIMPLEX_TOLERANCE:
+        return False
+    sums = block.sum(axis=1, dtype=np.float64)
+    return bool((np.abs(sums - 1) <= SIMPLEX_TOLERANCE).all())
+
+
+def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
+    """Return class names as a list of ``n_classes`` distinct, hashable values."""
+    try:
+        names = list(np.asarray(classes, dtype=object).ravel().tolist())
+        distinct = len(set(names))
+    except (TypeError, ValueError) as error:
+        msg = f"{name} must be a sequence of {n_classes} distinct names. Got {classes!r} instead."
+        raise InputError(msg) from error
+    if len(names) != n_classes or distinct != n_classes:
+        msg = (
+            f"{name} must hold {n_classes} distinct names, one per column. Got {len(names)} "
+            f"names, {distinct} of them distinct."
+        )
+        raise InputError(msg)
+    return names
+
+
+def check_labels(
+    labels: object,
+    n_rows: int,
+    n_classes: int,
+    classes: Sequence[object] | None = None,
+    name: str = "labels",
+) -> NDArray[Any]:
+    """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
+
+    With ``classes``, hard labels are looked up in it; without, they index the columns.
+    """
+    if labels is None:
+        msg = f"{name} must be given, one class index per row. Got None instead."
+        raise InputError(msg)
+    y = _plain(labels, name)
+    if y.ndim == 2 and y.dtype.kind == "f":  # noqa: PLR2004
+        return _check_soft_labels(y, n_rows, n_classes, name)
+    if y.ndim == 2 and 1 in y.shape:  # noqa: PLR2004 - a column, as data frames give
+        y = y.ravel()
+    if y.shape != (n_rows,):
+        msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
+        raise InputError(msg)
+    if classes is not None:
+        return _lookup(y, classes, name)
+    if y.dtype.kind == "b":
+        y = y.astype(np.int64)
+    if y.dtype.kind not in "iu":
+        msg = (
+            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {y.dtype} with "
+            f"first value {y[0]!r}; give class names with classes=, or cast to integers."
+        )
+        raise InputError(msg)
+    bad = (y < 0) | (y >= n_classes)
+    if bad.any():
+        row = int(np.argmax(bad))
+        msg = (
+            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row {row} "
+            f"holds {int(y[row])}; drop rows to be ignored before fitting."
+        )
+        raise InputError(msg)
+    return y.astype(np.int64, copy=False)
+
+
+def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str) -> NDArray[np.float64]:
+    if y.shape != (n, k):
+        msg = f"soft {name} must have shape ({n}, {k}), as the logits. Got shape {y.shape}."
+        raise InputError(msg)
+    soft = y.astype(np.float64)
+    with np.errstate(all="ignore"):
+        bad = ~(np.abs(soft.sum(axis=1) - 1) <= SIMPLEX_TOLERANCE) | ~(soft >= 0).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        msg = (
+            f"soft {name} must be non-negative and sum to 1 in each row. Row {row} does not "
+            f"(sum {soft[row].sum():g}); put weights in sample_weight."
+        )
+        raise InputError(msg)
+    return soft
+
+
+def _lookup(y: NDArray[Any], classes: Sequence[object], name: str) -> NDArray[np.int64]:
+    index = {value: i for i, value in enumerate(classes)}
+    out = np.empty(y.shape[0], dtype=np.int64)
+    for row, value in enumerate(y.tolist()):
+        try:
+            out[row] = index[value]
+        except (KeyError, TypeError):
+            listed = ", ".join(repr(c) for c in list(classes)[:8])
+            msg = f"{name} must be among classes ({listed}, …). Row {row} holds {value!r} instead."
+            raise InputError(msg) from None
+    return out
+
+
+def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | None:
+    """Return weights as float64 ``(n,)``, or None when there are none."""
+    if weight is None:
+        return None
+    w = _plain(weight, "sample_weight")
+    if w.ndim == 2 and 1 in w.shape:  # noqa: PLR2004
+        w = w.ravel()
+    if w.shape != (n_rows,) or w.dtype.kind not in "fiub":
+        msg = (
+            f"sample_weight must be {n_rows} numbers, one per row. Got shape {w.shape} of {w.dtype}."
+        )
+        raise InputError(msg)
+    w = w.astype(np.float64)
+    bad = ~np.isfinite(w) | (w < 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        msg = f"sample_weight must be finite and not negative. Row {row} holds {w[row]:g}."
+        raise InputError(msg)
+    if not 0 < w.sum() < np.inf:
+        msg = f"sample_weight must have a positive finite sum. Got {w.sum():g} instead."
+        raise InputError(msg)
+    return w
+
+
+def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[np.float64]:
+    """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
+    if prior is None:
+        msg = (
+            f"{name} must be {n_classes} class probabilities. Got None; pass the class mix you "
+            f"expect in the target, or call temperance.calibrate with a labelled source."
+        )
+        raise InputError(msg)
+    q = _plain(prior, name)
+    if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
+        msg = (
+            f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}."
+        )
+        raise InputError(msg)
+    q = q.astype(np.float64)
+    bad = ~np.isfinite(q) | (q < 0)
+    if bad.any():
+        k = int(np.argmax(bad))
+        msg = f"{name} must be finite and not negative. Class {k} holds {q[k]:g}."
+        raise InputError(msg)
+    with np.errstate(over="ignore"):
+        total = float(q.sum())
+    if abs(total - 1) > PRIOR_TOLERANCE:
+        msg = f"{name} must sum to 1. Got {total:.6g}; divide by the sum if these are counts."
+        raise InputError(msg)
+    return q / total
+
+
+def check_same_classes(k: int, expected: int, name: str) -> None:
+    """Raise unless the logits have the number of classes that the map or source has."""
+    if k != expected:
+        msg = f"{name} must have {expected} columns, one per class. Got {k} instead."
+        raise InputError(msg)
+
+
+def _plain(values: object, name: str) -> NDArray[Any]:
+    """Any array-like of numbers or strings as a native NumPy array."""
+    array = as_array(values)
+    if array is None:
+        msg = f"{name} must be an array-like of numbers or names. Got {type(values).__name__}."
+        raise InputError(msg)
+    y = to_numpy(array)
+    if y.dtype.kind == "O":
+        try:
+            y = np.asarray(y.tolist())
+        except (ValueError, OverflowError):
+            return y
+    return y if y.dtype.isnative else y.astype(y.dtype.newbyteorder("="))

@@ -1,0 +1,135 @@
+"""The solvers. Each returns a `Solution` that carries its status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance._checks import NotIdentified
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEP = 1e-4  # a cubic step smaller than this leaves a relative error of order 1e-12
+NEAR = 0.05  # steps larger than this are safeguarded and may use float32 exponentials
+MAX_STEPS = 60
+
+Moments = Callable[[float, bool], tuple[float, float, float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Where a solver stopped: the point, its value, and whether it converged."""
+
+    x: float
+    value: float
+    steps: int
+    converged: bool
+
+
+def minimise_in_scale(moments: Moments, start: float, *, exact: bool = True) -> Solution:
+    """Return the minimum over β > 0 of a convex function given by its relative moments.
+
+    ``moments(beta, exact)`` returns the value and β, β², β³ times the first three derivatives.
+    Halley's step, of third order, is used on the first derivative; it is replaced by a bracketed
+    geometric step when it leaves the bracket that the signs of the derivative have built.
+    The caller has shown that a minimum exists, so the bracket is found, never assumed.
+
+    Prefer it for every one-parameter fit. It needs 2 or 3 passes from a start that is right to a
+    few per cent, and about 6 from one that is wrong by a factor of ten.
+    """
+    low, high = 0.0, math.inf
+    beta = start
+    for step in range(1, MAX_STEPS + 1):
+        value, first, second, third = moments(beta, exact)
+        if not math.isfinite(first + second + third) and not exact:
+            exact = True
+            continue
+        if first == 0:
+            return Solution(beta, value, step, converged=True)
+        low, high = (beta, high) if first < 0 else (low, beta)
+        change = _halley(first, second, third)
+        target = beta * (1 + change)
+        if not low < target < high or not 0.1 < 1 + change < 10:  # noqa: PLR2004
+            target = _between(low, high, beta, rising=first < 0)
+        small = abs(target / beta - 1)
+        if exact and (small <= STEP or high / max(low, 1e-300) - 1 < 1e-15):  # noqa: PLR2004
+            return Solution(target, value, step, converged=True)
+        exact = exact or small <= NEAR
+        beta = target
+    return Solution(beta, value, MAX_STEPS, converged=False)
+
+
+def _halley(first: float, second: float, third: float) -> float:
+    """Relative step: third order where the curvature is well behaved, else Newton's."""
+    if second <= 0:
+        return math.inf if first < 0 else -math.inf
+    newton = -first / second
+    bend = 1 + newton * third / (2 * second)
+    return newton / bend if bend > 0.5 else newton  # noqa: PLR2004
+
+
+def _between(low: float, high: float, beta: float, *, rising: bool) -> float:
+    if rising:
+        return math.sqrt(beta * high) if math.isfinite(high) else beta * 10
+    return math.sqrt(beta * low) if low > 0 else beta / 10
+
+
+def root_in_scale(
+    function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-10
+) -> Solution:
+    """Return where a monotone function of a positive scale changes sign, by Brent's method in log.
+
+    Raises `NotIdentified` when the ends have the same sign: a bound is never an answer.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415 - keeps the import of the package light
+
+    ends = function(low), function(high)
+    if ends[0] * ends[1] > 0:
+        msg = f"no solution between {low:g} and {high:g}: the function is {ends[0]:g} and {ends[1]:g}."
+        raise NotIdentified(msg)
+    x, result = brentq(
+        lambda s: function(math.exp(s)),
+        math.log(low),
+        math.log(high),
+        xtol=tolerance,
+        full_output=True,
+    )
+    return Solution(math.exp(x), function(math.exp(x)), result.function_calls, result.converged)
+
+
+def search_in_scale(
+    values: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    low: float,
+    high: float,
+    *,
+    points: int = 33,
+    rounds: int = 4,
+) -> Solution:
+    """Return the global minimum over a positive scale of a function that need not be convex.
+
+    ``values`` evaluates many scales in one pass. A grid in the logarithm is laid over
+    ``[low, high]`` and then, ``rounds`` times, over the neighbours of its best point; a parabola
+    through the last three points ends it. Raises `NotIdentified` when the best point of the first
+    grid is an end of it: the optimum escapes, and a bound is never an answer.
+    """
+    grid = np.linspace(math.log(low), math.log(high), points)
+    f = values(np.exp(grid))
+    best = int(np.argmin(f))
+    if not np.isfinite(f[best]) or best in (0, points - 1):
+        side = "falls" if best == 0 else "grows"
+        msg = f"the objective has no minimum inside [{low:g}, {high:g}]: it improves as the scale {side}."
+        raise NotIdentified(msg)
+    for _ in range(rounds):
+        grid = np.linspace(grid[best - 1], grid[best + 1], points)
+        f = values(np.exp(grid))
+        best = min(max(int(np.argmin(f)), 1), points - 2)
+    before, here, after = f[best - 1 : best + 2]
+    bend = before - 2 * here + after
+    shift = 0.5 * (before - after) / bend if bend > 0 else 0.0
+    x = grid[best] + min(max(shift, -1.0), 1.0) * (grid[1] - grid[0])
+    return Solution(math.exp(x), float(here), rounds + 1, converged=True)

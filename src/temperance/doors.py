@@ -1,0 +1,65 @@
+"""The only doors for probabilities and one-dimensional scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from temperance import _checks
+from temperance._arrays import as_array, as_floating, namespace, to_numpy, widened
+
+if TYPE_CHECKING:
+    from temperance._arrays import Array
+
+
+def from_probabilities(p: object) -> Array:
+    """Return logits whose softmax is ``p``: its logarithm.
+
+    The row offset of the original logits is lost, which no calibration map but vector and matrix
+    scaling would use. A probability of exactly 0 becomes the smallest normal number of its dtype:
+    the margin was lost when the probabilities were saved, so prefer to save logits.
+
+    Parameters
+    ----------
+    p : array of shape (n, K)
+        Rows that are non-negative and sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> tp.from_probabilities(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3)
+    array([[  -0.693,   -0.693],
+           [   0.   , -708.396]])
+    """
+    array = _checks.check_logits(p, "p")
+    _checks.check_simplex(to_numpy(array), "p")
+    xp = namespace(array)
+    wide = widened(array)
+    floor = xp.asarray(float(xp.finfo(array.dtype).smallest_normal), dtype=wide.dtype)
+    return xp.astype(xp.log(xp.maximum(wide, floor)), array.dtype)
+
+
+def binary_logits(scores: object) -> Array:
+    """Return two-column logits ``(0, s)`` from the scores ``s`` of a one-logit binary head.
+
+    The probability of class 1 is ``sigmoid(s)``; a temperature fitted on these columns divides s.
+
+    Parameters
+    ----------
+    scores : array of shape (n,) or (n, 1)
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> tp.binary_logits(np.array([1.5, -2.0]))
+    array([[ 0. ,  1.5],
+           [ 0. , -2. ]])
+    """
+    array = as_array(scores)
+    s = None if array is None else as_floating(array)
+    if s is None or s.ndim not in (1, 2) or (s.ndim == 2 and s.shape[1] != 1) or not s.shape[0]:  # noqa: PLR2004
+        got = type(scores).__name__ if s is None else f"shape {tuple(s.shape)}"
+        msg = f"scores must be numbers of shape (n,) or (n, 1). Got {got} instead."
+        raise _checks.InputError(msg)
+    xp = namespace(s)
+    column = xp.reshape(s, (-1, 1))
+    return xp.concat([xp.zeros_like(column), column], axis=1)

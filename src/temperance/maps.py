@@ -1,0 +1,199 @@
+"""Calibration maps: frozen values that take logits to logits.
+
+A map is called on logits and returns logits of the same kind, dtype and device; on a torch tensor
+gradients flow through it. All maps follow the same shape, ``z -> A z + b``, from one number to a
+matrix.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from temperance import _checks
+from temperance._arrays import Array, like, namespace, widened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def softmax(logits: Array) -> Array:
+    """Return the softmax over the last axis, of the kind, dtype and device of the input."""
+    xp = namespace(logits)
+    z = widened(logits)
+    e = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
+    return xp.astype(e / xp.sum(e, axis=-1, keepdims=True), logits.dtype)
+
+
+class Map(ABC):
+    """A frozen function from logits to calibrated logits."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int | None:
+        """Return the number of classes that the map was fitted for; None when any will do."""
+
+    @abstractmethod
+    def _apply(self, z: Array) -> Array: ...
+
+    def __call__(self, logits: object) -> Array:
+        """Return calibrated logits of the kind, dtype and device of ``logits``."""
+        z = _checks.check_logits(logits)
+        if self.n_classes is not None:
+            _checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
+        return namespace(z).astype(self._apply(widened(z)), z.dtype)
+
+    def predict_proba(self, logits: object) -> Array:
+        """Return calibrated class probabilities."""
+        return softmax(self(logits))
+
+    def parameters(self) -> dict[str, NDArray[np.float64]]:
+        """Return the numbers that make the map, by name."""
+        return {
+            name: np.asarray(getattr(self, name), dtype=np.float64)
+            for name in self.__dataclass_fields__  # pyright: ignore
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Map) or other.kind != self.kind:
+            return False
+        mine, theirs = self.parameters(), other.parameters()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *(v.tobytes() for v in self.parameters().values())))
+
+
+def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != ndim or not np.isfinite(array).all():
+        msg = f"{name} must be a finite array with {ndim} axes. Got shape {array.shape}."
+        raise _checks.InputError(msg)
+    array.flags.writeable = False
+    object.__setattr__(owner, name, array)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Temperature(Map):
+    """``z -> z / temperature``: one positive number that divides the logits.
+
+    It keeps the ranking of the classes, and so the accuracy. A temperature above 1 lowers
+    confidence. Equals ``1 / beta_`` of scikit-learn's temperature method.
+
+    >>> Temperature(2.0)(np.array([[2.0, 0.0]]))
+    array([[1., 0.]])
+    """
+
+    temperature: float
+    kind: ClassVar[str] = "temperature"
+
+    def __post_init__(self) -> None:
+        t = _checks.check_number(self.temperature, "temperature", low=0, open_low=True)
+        object.__setattr__(self, "temperature", t)
+
+    @property
+    def n_classes(self) -> int | None:
+        return None
+
+    def _apply(self, z: Array) -> Array:
+        return z / self.temperature
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BiasedTemperature(Map):
+    """``z -> z / temperature + bias``: a temperature and one offset per class.
+
+    The form of bias-corrected temperature scaling (Alexandari et al., 2020) and of prior-matched
+    scaling. It can move predictions.
+
+    >>> BiasedTemperature(2.0, [0.0, 1.0])(np.array([[2.0, 0.0]]))
+    array([[1., 1.]])
+    """
+
+    temperature: float
+    bias: NDArray[np.float64]
+    kind: ClassVar[str] = "biased"
+
+    def __post_init__(self) -> None:
+        t = _checks.check_number(self.temperature, "temperature", low=0, open_low=True)
+        object.__setattr__(self, "temperature", t)
+        _freeze(self, "bias", self.bias, 1)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.bias)
+
+    def _apply(self, z: Array) -> Array:
+        return _affine(z / self.temperature, self.bias)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class VectorMap(Map):
+    """``z -> scale * z + bias``: vector scaling, a gain and an offset per class.
+
+    >>> VectorMap([1.0, 2.0], [0.0, 1.0])(np.array([[2.0, 1.0]]))
+    array([[2., 3.]])
+    """
+
+    scale: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    kind: ClassVar[str] = "vector"
+
+    def __post_init__(self) -> None:
+        _freeze(self, "scale", self.scale, 1)
+        _freeze(self, "bias", self.bias, 1)
+        _checks.check_same_classes(len(self.scale), len(self.bias), "scale")
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.bias)
+
+    def _apply(self, z: Array) -> Array:
+        return _affine(z * like(self.scale, z), self.bias)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MatrixMap(Map):
+    """``z -> weight @ z + bias``: matrix scaling, row k of ``weight`` makes class k.
+
+    >>> MatrixMap([[1.0, 0.0], [1.0, 1.0]], [0.0, 1.0])(np.array([[2.0, 1.0]]))
+    array([[2., 4.]])
+    """
+
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    kind: ClassVar[str] = "matrix"
+
+    def __post_init__(self) -> None:
+        _freeze(self, "weight", self.weight, 2)
+        _freeze(self, "bias", self.bias, 1)
+        _checks.check_same_classes(self.weight.shape[0], len(self.bias), "weight rows")
+        _checks.check_same_classes(self.weight.shape[1], len(self.bias), "weight columns")
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.bias)
+
+    def _apply(self, z: Array) -> Array:
+        return _affine(z @ like(self.weight.T, z), self.bias)
+
+
+def _affine(scaled: Array, bias: NDArray[np.float64]) -> Array:
+    return scaled + like(bias, scaled)
+
+
+IDENTITY = Temperature(1.0)
+MAPS: dict[str, type[Map]] = {
+    m.kind: m for m in (Temperature, BiasedTemperature, VectorMap, MatrixMap)
+}
+
+__all__ = ["IDENTITY", "MAPS", "BiasedTemperature", "Map", "MatrixMap", "Temperature", "VectorMap"]

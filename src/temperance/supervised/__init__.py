@@ -1,0 +1,1 @@
+"""Calibration with labels: one method a file, its equation on top."""
