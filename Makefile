@@ -8,9 +8,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.temperance
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Two worker processes for the tests; one thread inside each, or they fight over the cores.
-JOBS   ?= 2
-ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Test processes; each keeps to one thread (tests/conftest.py).
+JOBS     ?= 2
 CHROMIUM ?= /usr/bin/chromium
 
 .DEFAULT_GOAL := help
@@ -23,10 +22,10 @@ demo: $(READY)/demo  ## calibrate the shipped logits; needs no torch
 	@if [ -e src/temperance/cli.py ]; then $(BIN)/temperance demo; else $(BIN)/python -m temperance.demo; fi
 
 test: $(READY)/test  ## all tests and doctests, without a browser
-	$(ONE) $(BIN)/python -m pytest -n $(JOBS) -m "not browser" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
-	$(ONE) TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
+	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
 
 lint: $(READY)/lint  ## ruff, types, import contracts
 	$(BIN)/ruff check
@@ -39,10 +38,12 @@ format: $(READY)/lint  ## let ruff rewrite what it can
 	$(BIN)/ruff format
 
 bench: $(READY)/test  ## speed beside the peers, as ratios
-	$(ONE) $(BIN)/python benchmarks/peers.py $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/peers.py $(ARGS)
 
 docs: $(READY)/docs  ## the manual, into docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 clean:  ## remove what was built, keep the environment
 	rm -rf build dist docs/_build docs/api/generated .pytest_cache .ruff_cache .hypothesis

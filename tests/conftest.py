@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Read by BLAS, OpenMP and torch when they load, so it comes before any of them is imported.
+import pytest
+from hypothesis import settings
+
+# Read by BLAS, OpenMP and torch when they load, which the imports above do not do.
 # Worker processes share the cores; more threads would only make them wait for each other.
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
-import pytest
-from hypothesis import settings
 
 # No deadline: a slow machine is not a bug. Derandomised: a red test is red for everybody.
 settings.register_profile("temperance", deadline=None, derandomize=True, print_blob=True)
@@ -28,3 +28,18 @@ def shared_data() -> Path:
     if not directory.is_dir():
         pytest.fail(f"TEMPERANCE_DATA={named} is not a directory")
     return directory
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Headless Chromium of the system, driven by Playwright; for tests marked ``browser``."""
+    from playwright.sync_api import sync_playwright
+
+    executable = os.environ.get("TEMPERANCE_CHROMIUM", "/usr/bin/chromium")
+    # Chromium's own sandbox refuses to start for root, who runs the tests inside containers.
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, chromium_sandbox=os.geteuid() != 0
+        )
+        yield browser
+        browser.close()

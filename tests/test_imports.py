@@ -13,7 +13,9 @@ HEAVY = ("torch", "matplotlib", "pandas", "jinja2", "dask", "numba")
 
 def top_level_modules_after(statement: str) -> set[str]:
     """Names of the packages that a fresh interpreter holds after running `statement`."""
-    code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    code = (
+        f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
