@@ -1,0 +1,69 @@
+"""Random numbers for a batch of images that is worked on in chunks.
+
+Every image takes the same count of random bits from every stream, in order, so what image ``i``
+meets depends on the seed and on ``i`` alone: neither on the chunk size nor on the images after it.
+
+Sixteen random bits and a table make one number. That is several times faster than the samplers of
+NumPy and loses nothing here: results are rounded to 256 grey values.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from temperance._checks import check_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEVELS = 1 << 16
+
+
+class Draws:
+    """Independent streams of random numbers, one per purpose, for one corruption.
+
+    Parameters
+    ----------
+    seed : int or numpy.random.Generator
+        The same seed gives the same numbers; a generator is advanced by one draw.
+    name : str
+        Name of the corruption: two corruptions with one seed are independent, two severities of
+        one corruption share their draws, so that they differ by their constants alone.
+    """
+
+    def __init__(self, seed: int | np.random.Generator, name: str) -> None:
+        self._entropy = [int(check_seed(seed).integers(2**63)), zlib.crc32(name.encode())]
+        self._streams: dict[str, np.random.Generator] = {}
+
+    def bits(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.uint16]:
+        """Sixteen random bits for every entry of ``shape``, whose first axis counts images."""
+        stream = self._streams.get(purpose)
+        if stream is None:
+            entropy = [*self._entropy, zlib.crc32(purpose.encode())]
+            stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
+            self._streams[purpose] = stream
+        each = math.prod(shape[1:])
+        words = (shape[0], -(-each // 4))
+        raw = stream.integers(0, 2**64, words, dtype=np.uint64).view(np.uint16)
+        return raw[:, :each].reshape(shape)
+
+    def uniform(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Uniform on (0, 1): the midpoints of 65,536 equal cells."""
+        return (self.bits(purpose, shape) + np.float32(0.5)) * np.float32(1 / LEVELS)
+
+    def normal(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Standard normal: the quantiles of those midpoints, with variance exactly 1."""
+        return normal_quantiles()[self.bits(purpose, shape)]
+
+
+@cache
+def normal_quantiles() -> NDArray[np.float32]:
+    """65,536 equally likely standard normal values; the largest is 4.3."""
+    z = ndtri((np.arange(LEVELS) + 0.5) / LEVELS)
+    return (z / z.std()).astype(np.float32)

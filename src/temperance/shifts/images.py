@@ -1,0 +1,89 @@
+"""What an image batch is here, and how one walks through it in pieces.
+
+A batch is ``uint8``, ``(N, H, W, C)`` with one channel or three, or ``(N, H, W)`` grey; whatever is
+done to it comes back in the shape it came in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._checks import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+CHUNK = 1 << 18  # values worked on at once: their float32 copies stay inside the cache
+SMALLEST, CHANNELS = 8, (1, 3)
+
+
+def check_images(images: object) -> NDArray[np.uint8]:
+    """Return ``images`` as a ``uint8`` array of shape (N, H, W, C), or say what is wrong."""
+    x = np.asarray(images)
+    if x.dtype != np.uint8:
+        msg = (
+            f"images must have dtype uint8, grey values from 0 to 255. Got {x.dtype} instead; "
+            f"scale to 0…255 and cast with np.rint(…).astype(np.uint8)."
+        )
+        raise InputError(msg)
+    if x.ndim == 3:
+        x = x[..., np.newaxis]
+    if x.ndim != 4 or x.shape[3] not in CHANNELS:
+        msg = (
+            f"images must have shape (N, H, W, C) with C = 1 or 3, or (N, H, W) if grey. Got shape "
+            f"{np.shape(images)} instead; for one image pass image[np.newaxis], for channels first "
+            f"images.transpose(0, 2, 3, 1)."
+        )
+        raise InputError(msg)
+    if min(x.shape[1:3]) < SMALLEST:
+        msg = (
+            f"images must be at least {SMALLEST} pixels high and wide. Got shape "
+            f"{np.shape(images)} instead."
+        )
+        raise InputError(msg)
+    return x
+
+
+def in_chunks(
+    images: NDArray[np.uint8], change: Callable[[NDArray[np.uint8]], NDArray[Any]]
+) -> NDArray[np.uint8]:
+    """Apply ``change`` to a few images at a time, in order, so that memory stays bounded.
+
+    The last piece is filled up: a matrix product may sum in another order when it has fewer rows,
+    and an image must not depend on how many others come with it.
+    """
+    out = np.empty(images.shape, np.uint8)
+    step = max(1, CHUNK // max(1, images[:1].size))
+    for start in range(0, len(images), step):
+        piece = np.ascontiguousarray(images[start : start + step])
+        missing = step - len(piece)
+        full = np.concatenate([piece, np.zeros((missing, *piece.shape[1:]), np.uint8)])
+        out[start : start + step] = to_bytes(change(full))[: len(piece)]
+    return out
+
+
+def to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Round grey values to the nearest of 0…255 (``values`` may be overwritten).
+
+    The published code truncates instead, which darkens every image by half a grey level.
+    """
+    if values.dtype == np.uint8:
+        return values
+    np.clip(values, 0, 255, out=values)
+    if values.dtype.kind == "f":
+        np.rint(values, out=values)
+    return values.astype(np.uint8)
+
+
+def to_planes(x: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(n, H, W, C) bytes to (n, C, H, W) floats: matrix products act on whole planes."""
+    return x.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+
+
+def from_planes(planes: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """(n, C, H, W) floats back to (n, H, W, C) bytes."""
+    return to_bytes(planes).transpose(0, 2, 3, 1)
