@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from temperance import maps, rows
+from temperance import maps, metrics, rows
 from temperance._checks import InputError, NotIdentified
 from temperance.doors import binary_logits, from_probabilities
 from temperance.interval import Interval
@@ -38,11 +38,12 @@ __all__ = [
     "fit_vector",
     "from_probabilities",
     "maps",
+    "metrics",
     "rows",
 ]
 
 
-def __getattr__(name: str) -> ModuleType | Any:  # noqa: ANN401
+def __getattr__(name: str) -> ModuleType | Any:
     if name in _LAZY:
         return importlib.import_module(f"temperance.{name}")
     msg = f"module 'temperance' has no attribute {name!r}"

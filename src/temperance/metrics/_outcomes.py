@@ -1,0 +1,98 @@
+"""What one pass over a block of rows gives to every metric: four numbers for each row.
+
+With ``u = z - max z``, ``e = exp u`` and ``s = Σ_k e_k``, for a row with label y:
+
+    confidence = 1 / s                    correct = 1{argmax z = y}
+    nll        = log s - u_y              brier   = Σ_k (e_k / s)² - 2 e_y / s + 1
+
+A soft label W replaces ``1{argmax z = y}`` by ``W_argmax``, ``u_y`` by ``Σ W u``, ``e_y`` by
+``Σ W e`` and the 1 by ``Σ W²``. The work is done class by class, on the transposed block: NumPy
+adds long columns ten times faster than it adds many short rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from temperance._arrays import to_numpy
+from temperance.rows import Block
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.rows import Rows, Totals
+
+    Floats = NDArray[np.float64]
+
+
+class Outcomes(NamedTuple):
+    """How each row came out; ``weight`` is None when every row counts once."""
+
+    confidence: Floats
+    correct: Floats
+    nll: Floats
+    brier: Floats
+    weight: Floats | None
+
+    def take(self, rows: Any) -> Outcomes:  # noqa: ANN401 - any NumPy index
+        """Return some of the rows."""
+        return Outcomes(*(None if column is None else column[rows] for column in self))
+
+
+def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
+    """Return the outcomes of the rows of a block.
+
+    ``exact`` evaluates the exponentials in float64. Without it float32 logits use float32
+    exponentials, ten times faster and right to 3e-7 in each row; float16 and float64 always are
+    exact. Either way a row's outcome depends on that row alone, to the last bit.
+    """
+    z, y, w = to_numpy(block.logits), block.labels, block.weight
+    if z.shape[0] == 1:  # NumPy adds a lone column in another order: give it company
+        pair = Block(np.repeat(z, 2, axis=0), None if y is None else np.repeat(y, 2, axis=0), None)
+        return outcomes(pair, exact=exact).take(slice(1))._replace(weight=w)
+    narrow = not exact and z.dtype == np.float32
+    u = z.T.astype(np.float32 if narrow else np.float64, order="C")
+    with np.errstate(over="ignore"):
+        u -= u.max(axis=0)
+    top = u == 0
+    e = np.exp(u)
+    s = np.add.reduce(e, axis=0, dtype=np.float64)
+    own_u, own_e, correct, square = _at_label(u, e, top, y)
+    e *= e
+    brier = np.add.reduce(e, axis=0, dtype=np.float64) / (s * s) - 2 * own_e / s + square
+    return Outcomes(1 / s, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
+
+
+def _at_label(
+    u: NDArray[Any], e: NDArray[Any], top: NDArray[np.bool_], y: NDArray[Any] | None
+) -> tuple[Floats, Floats, Floats, Floats | float]:
+    """``u_y``, ``e_y``, ``1{argmax z = y}`` and 1, or what a soft label makes of them."""
+    n = u.shape[1]
+    if y is None:
+        raise AssertionError
+    if y.ndim == 2:  # noqa: PLR2004
+        soft = y.T
+        winner = soft[top.argmax(axis=0), np.arange(n)]
+        return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
+    place = y * n + np.arange(n)
+    own = u.ravel().take(place).astype(np.float64)
+    tied = np.count_nonzero(top) > n
+    correct = top.argmax(axis=0) == y if tied else own == 0  # of equal logits the first is chosen
+    return own, e.ravel().take(place).astype(np.float64), correct.astype(np.float64), 1.0
+
+
+def gather(rows: Rows) -> Outcomes:
+    """Return the outcomes of all rows, in order: one pass, 40 bytes for each row."""
+    columns = rows.reduce(_as_lists)
+    weighted = columns[-1][0] is not None
+    return Outcomes(
+        *(np.concatenate(column) for column in columns[:-1]),
+        np.concatenate(columns[-1]) if weighted else None,
+    )
+
+
+def _as_lists(block: Block) -> Totals:
+    """The outcomes as lists of one array each: adding lists keeps all rows."""
+    return tuple([column] for column in outcomes(block))

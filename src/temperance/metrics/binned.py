@@ -1,0 +1,358 @@
+"""Calibration errors by binning: how far confidence is from accuracy, bin by bin.
+
+Naeini, Cooper and Hauskrecht, "Obtaining well calibrated probabilities using Bayesian binning",
+AAAI 2015; Guo et al., ICML 2017. With B_1 … B_M the bins and n_b, conf(b), acc(b) the number of
+rows, mean confidence and accuracy in bin b:
+
+    ECE = Σ_b (n_b / n) |acc(b) - conf(b)|
+
+All of these are *not* proper scores: a model that always predicts the class mix has an error of 0
+and is useless. They depend on the bins, and with few rows they are biased upward: noise in a bin
+counts as error whatever its sign. Report them beside NLL or Brier, never alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from temperance import _checks
+from temperance._arrays import to_numpy
+from temperance.metrics._outcomes import gather, outcomes
+from temperance.metrics.proper import SMALL
+from temperance.rows import as_labelled_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.metrics._outcomes import Outcomes
+    from temperance.rows import Block, Rows, Totals
+
+    Floats = NDArray[np.float64]
+
+ROUNDING = 1e-6  # confidences closer to an edge than this are settled in float64
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Confidence and accuracy, summed by bins of confidence; ``+`` adds the rows of another.
+
+    Bin b holds the confidences in ``(edges[b], edges[b + 1]]``; the first holds ``edges[0]`` too.
+    Sums are float64 and counts exact, so parts merge to the counts of the whole to the last bit.
+    Arrays of shape (K, n_bins) hold the bins of K classes.
+
+    Attributes
+    ----------
+    edges : array of shape (n_bins + 1,)
+    counts : array of shape (n_bins,)
+        Rows in each bin, or the sum of their weights.
+    confidence, correct : array of shape (n_bins,)
+        Sum of the confidences, and number (or weight) of rows that are right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> confidence = np.array([0.2, 0.6, 1.0, 0.9])
+    >>> bins = Bins.equal_width(confidence, np.array([0.0, 1.0, 1.0, 0.0]), n_bins=5)
+    >>> bins.counts
+    array([1, 0, 1, 0, 2])
+    >>> round(bins.ece, 6)  # (|0 - .2| + |1 - .6| + |1 - 1.9|) / 4
+    0.375
+    >>> (bins + bins).counts
+    array([2, 0, 2, 0, 4])
+    """
+
+    edges: Floats
+    counts: NDArray[Any]
+    confidence: Floats
+    correct: Floats
+
+    @classmethod
+    def equal_width(
+        cls,
+        confidence: NDArray[Any],
+        correct: NDArray[Any],
+        weight: NDArray[Any] | None = None,
+        *,
+        n_bins: int = 15,
+    ) -> Bins:
+        """Return the sums over bins of width ``1 / n_bins``."""
+        place = bin_index(confidence, n_bins)
+        one = weight if weight is not None else 1
+        return cls(
+            unit_edges(n_bins),
+            np.bincount(place, weight, n_bins),
+            np.bincount(place, confidence * one, n_bins),
+            np.bincount(place, correct * one, n_bins),
+        )
+
+    @classmethod
+    def equal_mass(
+        cls,
+        confidence: NDArray[Any],
+        correct: NDArray[Any],
+        weight: NDArray[Any] | None = None,
+        *,
+        n_bins: int = 15,
+    ) -> Bins:
+        """Return the sums over bins of (nearly) equal weight; equal confidences stay together.
+
+        Rows are ordered by confidence. A run of equal confidences that covers the ranks a to b of
+        n goes as a whole into bin ``floor(n_bins (a + b) / 2n)``, where its middle falls.
+        """
+        w = np.ones(confidence.size) if weight is None else weight
+        value, run = np.unique(confidence, return_inverse=True)
+        mass, right = np.bincount(run, w), np.bincount(run, w * correct)
+        end = np.cumsum(mass)
+        place = np.floor((2 * end - mass) * n_bins / (2 * end[-1])).astype(np.intp)
+        place = np.clip(place, 0, n_bins - 1)
+        edges = np.zeros(n_bins + 1)
+        np.maximum.at(edges, place + 1, value)
+        return cls(
+            np.maximum.accumulate(edges),
+            np.bincount(place, mass, n_bins),
+            np.bincount(place, mass * value, n_bins),
+            np.bincount(place, right, n_bins),
+        )
+
+    def __add__(self, other: Bins) -> Bins:
+        if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
+            msg = (
+                f"bins to add must have the same edges. Got {self.counts.shape} and "
+                f"{other.counts.shape} bins, or bins of equal mass, which fit one set of rows only."
+            )
+            raise _checks.InputError(msg)
+        return Bins(
+            self.edges,
+            self.counts + other.counts,
+            self.confidence + other.confidence,
+            self.correct + other.correct,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bins):
+            return NotImplemented
+        mine = (self.edges, self.counts, self.confidence, self.correct)
+        theirs = (other.edges, other.counts, other.confidence, other.correct)
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+    __hash__ = None  # pyright: ignore
+
+    @property
+    def errors(self) -> Floats:
+        """Calibration error of each set of bins: a scalar array, or one number a class."""
+        gap = np.abs(self.correct - self.confidence).sum(axis=-1)
+        return gap / self.counts.sum(axis=-1)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error, the mean over classes when there are several sets of bins."""
+        return float(self.errors.mean())
+
+
+def unit_edges(n_bins: int) -> Floats:
+    """Return the edges ``j / n_bins``, each rounded once."""
+    return np.arange(n_bins + 1) / n_bins
+
+
+def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
+    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each confidence in [0, 1].
+
+    A product and a rounding up find it, except within rounding of an edge, where the confidence is
+    compared with the edge itself.
+    """
+    scaled = confidence * n_bins
+    place = np.ceil(scaled).astype(np.intp) - 1
+    near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)  # noqa: PLR2004
+    if near.size:
+        place[near] = np.searchsorted(unit_edges(n_bins)[1:-1], confidence[near])
+    return place
+
+
+def near_edge(confidence: Floats, n_bins: int) -> NDArray[np.intp]:
+    """Return the rows whose bin a relative error of 3e-7 in the confidence could change."""
+    scaled = confidence * n_bins
+    whole = np.rint(scaled)
+    return np.flatnonzero((np.abs(scaled - whole) < ROUNDING * n_bins) & (whole < n_bins))
+
+
+def settled(block: Block, o: Outcomes, n_bins: int) -> Outcomes:
+    """Return fast outcomes with the confidences near an edge computed again, exactly."""
+    near = near_edge(o.confidence, n_bins)
+    if near.size:
+        part = block._make(None if column is None else column[near] for column in block)
+        o.confidence[near] = outcomes(part).confidence
+    return o
+
+
+def bin_rows(rows: Rows, n_bins: int) -> Bins:
+    """Return the equal-width bins of labelled rows: one pass."""
+    exact = rows.n * rows.n_classes <= SMALL
+    (total,) = rows.reduce(partial(_bin_block, n_bins=n_bins, exact=exact))
+    return total
+
+
+def _bin_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
+    o = outcomes(block, exact=exact)
+    o = o if exact else settled(block, o, n_bins)
+    return (Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins),)
+
+
+def ece(
+    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+) -> float:
+    r"""Expected calibration error with bins of equal width. Lower is better; 0 is perfect.
+
+    .. math:: \sum_{b=1}^{M} \frac{n_b}{n} \left| \mathrm{acc}(b) - \mathrm{conf}(b) \right|
+       \qquad B_b = \left( \tfrac{b-1}{M}, \tfrac{b}{M} \right]
+
+    The confidence of a row is its largest softmax probability. Bins are closed on the right; the
+    first holds 0 as well, the last holds 1. Empty bins are skipped. Sums are float64.
+
+    Not a proper score, and biased upward when rows are few: a perfectly calibrated model has an
+    ECE of order ``sqrt(M / n)``. See `smooth_ece` for one without bins.
+
+    Equals netcal's ``ECE(15)`` and, up to its float32 sums, torchmetrics'
+    ``MulticlassCalibrationError(norm="l1")``, which closes bins on the left.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label counts by the probability that it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+    n_bins : int
+        Number M of bins.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[np.log(3.0), 0.0]] * 4)  # four rows with confidence 3/4
+    >>> round(tp.metrics.ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
+    0.25
+    """
+    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    return bin_rows(as_labelled_rows(logits, labels, sample_weight), n_bins).ece
+
+
+def adaptive_ece(
+    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+) -> float:
+    r"""Expected calibration error with bins of equal mass. Lower is better; 0 is perfect.
+
+    .. math:: \sum_{b=1}^{M} \frac{n_b}{n} \left| \mathrm{acc}(b) - \mathrm{conf}(b) \right|
+       \qquad n_b \approx n / M
+
+    Rows are sorted by confidence and cut into M runs whose sizes differ by at most one, as long as
+    confidences differ. Equal confidences stay in one bin, the one where the middle of their run
+    falls, so that the order of rows is irrelevant; with many ties bins can be uneven, and empty
+    ones are skipped. Every bin has enough rows where `ece` has nearly empty ones.
+
+    Nixon et al., "Measuring calibration in deep learning", 2019. Needs all confidences at once: 40
+    bytes for each row.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label counts by the probability that it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+    n_bins : int
+        Number M of bins.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> p = np.array([[0.6, 0.4], [0.7, 0.3], [0.8, 0.2], [0.9, 0.1]])
+    >>> z = tp.from_probabilities(p)
+    >>> round(tp.metrics.adaptive_ece(z, [1, 0, 0, 0], n_bins=2), 6)  # (|1 - 1.3| + |2 - 1.7|) / 4
+    0.15
+    """
+    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    o = gather(as_labelled_rows(logits, labels, sample_weight))
+    return Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).ece
+
+
+def classwise_ece(
+    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+) -> float:
+    r"""Calibration error of every class probability, mean over classes. Lower is better.
+
+    .. math:: \frac{1}{K} \sum_k \sum_{b=1}^{M} \frac{n_{bk}}{n}
+       \left| \mathrm{freq}_k(b) - \overline{p}_k(b) \right|
+
+    with ``B_b`` as in `ece`, applied to the probabilities of class k, and ``freq_k(b)`` the share
+    of rows of bin b that have the label k. It sees what `ece` does not: probabilities below the
+    largest. All K columns count, classes without rows too; with many classes most probabilities
+    are near 0, and so is this number.
+
+    Kull et al., "Beyond temperature scaling", NeurIPS 2019; the static calibration error of Nixon
+    et al., 2019.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices, or soft labels that sum to one in each row.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+    n_bins : int
+        Number M of bins.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[np.log(3.0), 0.0]] * 4)  # probabilities 3/4 and 1/4
+    >>> round(tp.metrics.classwise_ece(z, [0, 0, 1, 1]), 6)  # (|2/4 - 3/4| + |2/4 - 1/4|) / 2
+    0.25
+    """
+    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    rows = as_labelled_rows(logits, labels, sample_weight)
+    (total,) = rows.reduce(partial(_bin_classes, n_bins=n_bins))
+    return total.ece
+
+
+def _bin_classes(block: Block, *, n_bins: int) -> Totals:
+    """Bins of every class over the rows of a block."""
+    z = to_numpy(block.logits).astype(np.float64)
+    n, k = z.shape
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    place = bin_index(p.ravel(), n_bins).reshape(n, k) + n_bins * np.arange(k)
+    y, w = block.labels, block.weight
+    each = None if w is None else np.repeat(w, k)
+    one = 1 if w is None else w
+    if y is not None and y.ndim == 1:
+        hit = np.bincount(place[np.arange(n), y], w, n_bins * k)
+    else:
+        hit = np.bincount(place.ravel(), (y * np.reshape(one, (-1, 1))).ravel(), n_bins * k)
+    sums = (
+        np.bincount(place.ravel(), each, n_bins * k),
+        np.bincount(place.ravel(), (p * np.reshape(one, (-1, 1))).ravel(), n_bins * k),
+        hit.astype(np.float64),
+    )
+    return (Bins(unit_edges(n_bins), *(s.reshape(k, n_bins) for s in sums)),)
