@@ -6,11 +6,13 @@ device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import array_api_compat
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Array = Any
 """An array of any supported library: it has ``shape``, ``dtype`` and an Array API namespace."""
@@ -26,9 +28,13 @@ def is_torch(x: object) -> bool:
     return array_api_compat.is_torch_array(x)
 
 
-def namespace(x: Array) -> Any:  # noqa: ANN401 - a module, one per library
+def namespace(x: Array) -> Any:
     """Return the Array API namespace of ``x``."""
     return array_api_compat.array_namespace(x)
+
+
+def _in_a_namespace(x: object) -> bool:
+    return bool(array_api_compat.is_array_api_obj(x))  # pyright: ignore[reportUnknownMemberType]
 
 
 def as_array(values: object) -> Array | None:
@@ -36,11 +42,9 @@ def as_array(values: object) -> Array | None:
 
     Lists and data frames become NumPy.
     """
-    if isinstance(values, np.ma.MaskedArray):
+    if is_numpy(values):  # np.matrix and memmap become plain views
         return None if np.ma.is_masked(values) else np.asarray(values)
-    if isinstance(values, np.ndarray):
-        return np.asarray(values)  # np.matrix and memmap become plain views
-    if array_api_compat.is_array_api_obj(values):
+    if _in_a_namespace(values):
         return values
     to_numpy_method = getattr(values, "to_numpy", None)
     try:
@@ -61,7 +65,7 @@ def as_floating(array: Array) -> Array | None:
     if is_numpy(array):
         if array.dtype.kind not in "fiub":
             return None
-        if array.dtype.kind != "f" or array.dtype.itemsize > 8:  # noqa: PLR2004 - long double
+        if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             return array.astype(np.float64)
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     xp = namespace(array)
@@ -75,7 +79,7 @@ def as_floating(array: Array) -> Array | None:
 def widened(x: Array) -> Array:
     """Return half-precision arrays as float32, others as they are."""
     xp = namespace(x)
-    return xp.astype(x, xp.float32) if xp.finfo(x.dtype).bits < 32 else x  # noqa: PLR2004
+    return xp.astype(x, xp.float32) if xp.finfo(x.dtype).bits < 32 else x
 
 
 def to_numpy(x: Array) -> NDArray[Any]:
@@ -99,9 +103,15 @@ def on_host(x: Array) -> bool:
     return False
 
 
+def detached(x: Array) -> Array:
+    """Return ``x`` without its gradient graph: a fit reads numbers."""
+    return x.detach() if is_torch(x) else x
+
+
 def like(values: NDArray[Any], x: Array) -> Array:
     """Return NumPy ``values`` as an array of the kind, dtype and device of ``x``."""
     if is_numpy(x):
         return values.astype(x.dtype, copy=False)
     xp = namespace(x)
-    return xp.asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
+    device = array_api_compat.device(x)  # pyright: ignore[reportUnknownMemberType]
+    return xp.asarray(values, dtype=x.dtype, device=device)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, as_floating, to_numpy
+from temperance._arrays import as_array, as_floating, namespace, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class InputError(ValueError):
     """An argument does not keep the input contract; the message says which and the way out."""
 
 
-class NotIdentified(ValueError):  # noqa: N818 - the public name is fixed: a state, not a mistake
+class NotIdentified(ValueError):
     """The data do not determine the parameter: the optimum runs to the edge or is not unique."""
 
 
@@ -54,8 +54,8 @@ def check_number(
     open_low: bool = False,
 ) -> float:
     """Return a finite number inside ``[low, high]`` (or ``(low, high]``) as a float."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if good else np.nan  # pyright: ignore[reportArgumentType]
+    boolean = isinstance(value, (bool, np.bool_))
+    number = float(value) if isinstance(value, numbers.Real) and not boolean else np.nan
     inside = (number > low if open_low else number >= low) and number <= high
     if not (np.isfinite(number) and inside):
         demand = f"a finite number in {'(' if open_low else '['}{low:g}, {high:g}]"
@@ -93,28 +93,29 @@ def check_logits(logits: object, name: str = "logits") -> Array:
         got = type(logits).__name__ if array is None else f"an array of dtype {array.dtype}"
         msg = f"{name} must be an array of real numbers. Got {got} instead."
         raise InputError(msg)
-    shape = tuple(int(s) for s in z.shape)
-    if len(shape) == 1:
+    shape: tuple[int, ...] = tuple(int(s) for s in z.shape)
+    ndim = len(shape)
+    if ndim == 1:
         msg = (
             f"{name} must have shape (n, K), one column per class. Got one-dimensional scores of "
             f"shape {shape}; for a binary one-logit head use temperance.binary_logits(scores)."
         )
         raise InputError(msg)
-    if len(shape) > 2:  # noqa: PLR2004
+    if ndim > 2:
         k = shape[1]
         msg = (
             f"{name} must have shape (n, K). Got shape {shape}; for dense predictions move the "
-            f"classes last and flatten, z.transpose(0, 2, 3, 1).reshape(-1, {k}), or use "
+            f"classes last and flatten, numpy.moveaxis(z, 1, -1).reshape(-1, {k}), or use "
             f"temperance.torch.dense_logits."
         )
         raise InputError(msg)
-    if len(shape) == 0 or shape[0] == 0:
+    if ndim == 0 or shape[0] == 0:
         msg = f"{name} must have at least one row. Got shape {shape} instead."
         raise InputError(msg)
-    if shape[1] < 2:  # noqa: PLR2004
+    if shape[1] < 2:
         msg = (
-            f"{name} must have at least two columns, one per class. Got shape {shape}; for a binary "
-            f"one-logit head use temperance.binary_logits(scores)."
+            f"{name} must have at least two columns, one per class. Got shape {shape}; for a "
+            f"binary one-logit head use temperance.binary_logits(scores)."
         )
         raise InputError(msg)
     return z
@@ -130,27 +131,28 @@ class BlockCheck:
         self._sorted = True
         self._varied = False
 
-    def see(self, block: NDArray[Any]) -> None:
-        """Look at one block of rows (in order); raise at the first NaN or infinity."""
+    def see(self, block: Array) -> None:
+        """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
+        xp = namespace(block)
         with np.errstate(all="ignore"):
-            total = block.sum(dtype=np.float64)
+            total = float(xp.sum(block, dtype=xp.float64))
         if not np.isfinite(total):
-            finite = np.isfinite(block)
+            finite = np.isfinite(to_numpy(block))
             if not finite.all():
                 row, column = (int(i) for i in np.argwhere(~finite)[0])
                 msg = (
                     f"{self.name} must be finite. Row {self.rows + row}, class {column} is "
-                    f"{block[row, column]}; drop that row, or give an impossible class a large "
-                    f"negative logit."
+                    f"{float(block[row, column])}; drop that row, or give an impossible class a "
+                    f"large negative logit."
                 )
                 raise InputError(msg)
         if self._simplex:
             self._simplex = _on_simplex(block)
         if self._sorted:
-            steps = np.diff(block.astype(np.float64, copy=False), axis=1)
-            self._sorted = bool((steps <= 0).all())
-            self._varied |= bool((steps < 0).any())
-        self.rows += block.shape[0]
+            left, right = block[:, :-1], block[:, 1:]
+            self._sorted = bool(xp.all(right <= left))
+            self._varied |= bool(xp.any(right < left))
+        self.rows += int(block.shape[0])
 
     def finish(self, n_classes: int) -> None:
         """Judge the whole after its first pass."""
@@ -161,7 +163,7 @@ class BlockCheck:
                 f"temperance.from_probabilities(p), or pass the scores before the softmax."
             )
             raise InputError(msg)
-        many = self.rows >= SORTED_ROWS and n_classes > 2  # noqa: PLR2004
+        many = self.rows >= SORTED_ROWS and n_classes > 2
         if many and self._sorted and self._varied:
             msg = (
                 f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
@@ -186,11 +188,12 @@ def check_simplex(p: NDArray[Any], name: str) -> None:
         raise InputError(msg)
 
 
-def _on_simplex(block: NDArray[Any]) -> bool:
-    if block.min() < 0 or block.max() > 1 + SIMPLEX_TOLERANCE:
+def _on_simplex(block: Array) -> bool:
+    xp = namespace(block)
+    if xp.min(block) < 0 or xp.max(block) > 1 + SIMPLEX_TOLERANCE:
         return False
-    sums = block.sum(axis=1, dtype=np.float64)
-    return bool((np.abs(sums - 1) <= SIMPLEX_TOLERANCE).all())
+    sums = xp.sum(block, axis=1, dtype=xp.float64)
+    return bool(xp.all(xp.abs(sums - 1) <= SIMPLEX_TOLERANCE))
 
 
 def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
@@ -225,9 +228,9 @@ def check_labels(
         msg = f"{name} must be given, one class index per row. Got None instead."
         raise InputError(msg)
     y = _plain(labels, name)
-    if y.ndim == 2 and y.dtype.kind == "f":  # noqa: PLR2004
+    if y.ndim == 2 and y.dtype.kind == "f":
         return _check_soft_labels(y, n_rows, n_classes, name)
-    if y.ndim == 2 and 1 in y.shape:  # noqa: PLR2004 - a column, as data frames give
+    if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if y.shape != (n_rows,):
         msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
@@ -238,8 +241,8 @@ def check_labels(
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
         msg = (
-            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {y.dtype} with "
-            f"first value {y[0]!r}; give class names with classes=, or cast to integers."
+            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {y.dtype} "
+            f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
         )
         raise InputError(msg)
     bad = (y < 0) | (y >= n_classes)
@@ -288,12 +291,11 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
     if weight is None:
         return None
     w = _plain(weight, "sample_weight")
-    if w.ndim == 2 and 1 in w.shape:  # noqa: PLR2004
+    if w.ndim == 2 and 1 in w.shape:
         w = w.ravel()
     if w.shape != (n_rows,) or w.dtype.kind not in "fiub":
-        msg = (
-            f"sample_weight must be {n_rows} numbers, one per row. Got shape {w.shape} of {w.dtype}."
-        )
+        got = f"shape {w.shape} of {w.dtype}"
+        msg = f"sample_weight must be {n_rows} numbers, one per row. Got {got}."
         raise InputError(msg)
     w = w.astype(np.float64)
     bad = ~np.isfinite(w) | (w < 0)

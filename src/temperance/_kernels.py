@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import is_numpy, namespace, to_numpy
+from temperance._arrays import is_numpy, namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,14 +33,14 @@ def temperature_moments(block: Block, beta: float, *, exact: bool) -> Totals:
     if not is_numpy(block.logits):
         return _moments_elsewhere(block, beta)
     z = block.logits
-    wide = exact or z.dtype.itemsize != 4  # noqa: PLR2004 - float16 is widened, float64 kept
+    wide = exact or z.dtype.itemsize != 4
     top = z.max(axis=1)
     u = np.subtract(z, top[:, None], dtype=np.float64 if wide else np.float32)
     u *= beta
     target, mass = _target(u, z, top, block, beta)
     e = np.exp(u)
     s0 = e.sum(axis=1, dtype=np.float64)
-    m = []
+    m: list[NDArray[np.float64]] = []
     for _ in range(3):
         e *= u
         m.append(e.sum(axis=1, dtype=np.float64) / s0)
@@ -56,7 +56,7 @@ def _target(
     if y is None:
         return 0.0, mass
     if y.ndim == 1:
-        rows = np.arange(y.shape[0])
+        rows = np.arange(len(y))
         target = (z[rows, y].astype(np.float64) - top.astype(np.float64)) * beta
     else:
         target = np.einsum("ij,ij->i", u, y, dtype=np.float64)
@@ -64,7 +64,7 @@ def _target(
     return (target if w is None else target * w), mass
 
 
-def _collect(s0: Any, m1: Any, m2: Any, m3: Any, target: Any, mass: Any) -> Totals:  # noqa: ANN401, PLR0913
+def _collect(s0: Any, m1: Any, m2: Any, m3: Any, target: Any, mass: Any) -> Totals:
     variance = m2 - m1 * m1
     skew = m3 - 3 * m1 * m2 + 2 * m1 * m1 * m1
     return (
@@ -107,20 +107,18 @@ def edges(block: Block) -> Totals:
     ``(Σ W (max z - z), Σ W (z - mean z), Σ A (max z - mean z), Σ A)``: the slope of the NLL at
     T -> 0 and minus its slope at T -> ∞, per unit of logits; the scale of the logits; the weight.
     """
-    z = to_numpy(block.logits)
-    top = z.max(axis=1).astype(np.float64)
-    mean = z.mean(axis=1, dtype=np.float64)
+    z = block.logits
+    xp = namespace(z)
+    top = xp.astype(xp.max(z, axis=1), xp.float64)
+    mean = xp.sum(z, axis=1, dtype=xp.float64) / z.shape[1]
     y, w = block.labels, block.weight
-    mass = np.ones(z.shape[0]) if w is None else w
+    mass = xp.ones_like(top) if w is None else xp.asarray(w, device=z.device)
     if y is None:
         own = top
     elif y.ndim == 1:
-        own = z[np.arange(y.shape[0]), y].astype(np.float64)
+        index = xp.asarray(y, device=z.device)[:, None]
+        own = xp.astype(xp.take_along_axis(z, index, axis=1)[:, 0], xp.float64)
     else:
-        own = np.einsum("ij,ij->i", z, y, dtype=np.float64)
-    return (
-        float(np.sum(mass * (top - own))),
-        float(np.sum(mass * (own - mean))),
-        float(np.sum(mass * (top - mean))),
-        float(np.sum(mass)),
-    )
+        own = xp.sum(xp.astype(z, xp.float64) * xp.asarray(y, device=z.device), axis=1)
+    totals = (mass * (top - own), mass * (own - mean), mass * (top - mean), mass)
+    return tuple(float(xp.sum(t)) for t in totals)

@@ -43,7 +43,7 @@ def minimise_in_scale(moments: Moments, start: float, *, exact: bool = True) -> 
     few per cent, and about 6 from one that is wrong by a factor of ten.
     """
     low, high = 0.0, math.inf
-    beta = start
+    beta, value = start, math.inf
     for step in range(1, MAX_STEPS + 1):
         value, first, second, third = moments(beta, exact)
         if not math.isfinite(first + second + third) and not exact:
@@ -54,10 +54,10 @@ def minimise_in_scale(moments: Moments, start: float, *, exact: bool = True) -> 
         low, high = (beta, high) if first < 0 else (low, beta)
         change = _halley(first, second, third)
         target = beta * (1 + change)
-        if not low < target < high or not 0.1 < 1 + change < 10:  # noqa: PLR2004
+        if not low < target < high or not 0.1 < 1 + change < 10:
             target = _between(low, high, beta, rising=first < 0)
         small = abs(target / beta - 1)
-        if exact and (small <= STEP or high / max(low, 1e-300) - 1 < 1e-15):  # noqa: PLR2004
+        if exact and (small <= STEP or high / max(low, 1e-300) - 1 < 1e-15):
             return Solution(target, value, step, converged=True)
         exact = exact or small <= NEAR
         beta = target
@@ -70,7 +70,7 @@ def _halley(first: float, second: float, third: float) -> float:
         return math.inf if first < 0 else -math.inf
     newton = -first / second
     bend = 1 + newton * third / (2 * second)
-    return newton / bend if bend > 0.5 else newton  # noqa: PLR2004
+    return newton / bend if bend > 0.5 else newton
 
 
 def _between(low: float, high: float, beta: float, *, rising: bool) -> float:
@@ -86,11 +86,12 @@ def root_in_scale(
 
     Raises `NotIdentified` when the ends have the same sign: a bound is never an answer.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 - keeps the import of the package light
+    from scipy.optimize import brentq
 
     ends = function(low), function(high)
     if ends[0] * ends[1] > 0:
-        msg = f"no solution between {low:g} and {high:g}: the function is {ends[0]:g} and {ends[1]:g}."
+        signs = f"the function is {ends[0]:g} and {ends[1]:g}"
+        msg = f"no solution between {low:g} and {high:g}: {signs}."
         raise NotIdentified(msg)
     x, result = brentq(
         lambda s: function(math.exp(s)),
@@ -117,19 +118,20 @@ def search_in_scale(
     through the last three points ends it. Raises `NotIdentified` when the best point of the first
     grid is an end of it: the optimum escapes, and a bound is never an answer.
     """
-    grid = np.linspace(math.log(low), math.log(high), points)
+    grid: NDArray[np.float64] = np.linspace(math.log(low), math.log(high), points)
     f = values(np.exp(grid))
     best = int(np.argmin(f))
     if not np.isfinite(f[best]) or best in (0, points - 1):
         side = "falls" if best == 0 else "grows"
-        msg = f"the objective has no minimum inside [{low:g}, {high:g}]: it improves as the scale {side}."
+        where = f"inside [{low:g}, {high:g}]"
+        msg = f"the objective has no minimum {where}: it improves as the scale {side}."
         raise NotIdentified(msg)
     for _ in range(rounds):
-        grid = np.linspace(grid[best - 1], grid[best + 1], points)
+        grid = np.linspace(float(grid[best - 1]), float(grid[best + 1]), points)
         f = values(np.exp(grid))
         best = min(max(int(np.argmin(f)), 1), points - 2)
     before, here, after = f[best - 1 : best + 2]
     bend = before - 2 * here + after
     shift = 0.5 * (before - after) / bend if bend > 0 else 0.0
-    x = grid[best] + min(max(shift, -1.0), 1.0) * (grid[1] - grid[0])
+    x = float(grid[best] + min(max(shift, -1.0), 1.0) * (grid[1] - grid[0]))
     return Solution(math.exp(x), float(here), rounds + 1, converged=True)

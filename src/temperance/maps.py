@@ -8,7 +8,7 @@ matrix.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
@@ -54,10 +54,8 @@ class Map(ABC):
 
     def parameters(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers that make the map, by name."""
-        return {
-            name: np.asarray(getattr(self, name), dtype=np.float64)
-            for name in self.__dataclass_fields__  # pyright: ignore
-        }
+        names: list[str] = [field.name for field in fields(self)]  # pyright: ignore[reportArgumentType]
+        return {name: np.asarray(getattr(self, name), dtype=np.float64) for name in names}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Map) or other.kind != self.kind:
@@ -99,6 +97,7 @@ class Temperature(Map):
 
     @property
     def n_classes(self) -> int | None:
+        """Return None: a temperature serves any number of classes."""
         return None
 
     def _apply(self, z: Array) -> Array:
@@ -128,6 +127,7 @@ class BiasedTemperature(Map):
 
     @property
     def n_classes(self) -> int:
+        """Return the number of classes."""
         return len(self.bias)
 
     def _apply(self, z: Array) -> Array:
@@ -154,6 +154,7 @@ class VectorMap(Map):
 
     @property
     def n_classes(self) -> int:
+        """Return the number of classes."""
         return len(self.bias)
 
     def _apply(self, z: Array) -> Array:
@@ -181,6 +182,7 @@ class MatrixMap(Map):
 
     @property
     def n_classes(self) -> int:
+        """Return the number of classes."""
         return len(self.bias)
 
     def _apply(self, z: Array) -> Array:

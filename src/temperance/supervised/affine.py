@@ -13,7 +13,6 @@ bias. So penalty = 0 is the plain method, and a growing penalty leads to tempera
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +25,13 @@ from temperance.rows import Block, Rows, Totals, as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
 
 SEPARATED = 1e-4  # a mean NLL below this is a fit that runs away, not an optimum
-TOLERANCE = 1e-10  # of the gradient of the mean NLL, in units of the logits' scale
 
 
 def fit_biased_temperature(
@@ -171,7 +171,7 @@ class _Problem:
         pack: Callable[[Vector, Vector], Vector],
         start: Vector,
     ) -> Vector:
-        from scipy.optimize import minimize  # noqa: PLC0415 - keeps the package's import light
+        from scipy.optimize import minimize
 
         def objective(x: Vector) -> tuple[float, Vector]:
             gain, bias = unpack(x)
@@ -184,25 +184,31 @@ class _Problem:
                 d_bias = d_bias + 2 * self.penalty * bias
             elif loss < SEPARATED:
                 msg = (
-                    f"the {self.rows.n} rows can be separated, so the likelihood has no maximum: set "
-                    f"a penalty of about {1 / self.rows.n:.1g}, or use fewer parameters."
+                    f"the {self.rows.n} rows can be separated, so the likelihood has no maximum: "
+                    f"set a penalty of about {1 / self.rows.n:.1g}, or use fewer parameters."
                 )
                 raise NotIdentified(msg)
             return float(loss), pack(d_gain, d_bias)
 
-        options = {"maxiter": 5_000, "maxfun": 10_000, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        result = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 5_000, "maxfun": 10_000, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8},
+        )
         return result.x
 
 
-def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals:  # noqa: ANN401
+def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals:
     z = to_numpy(block.logits).astype(np.float64) * unit
-    v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias  # noqa: PLR2004
+    v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias
     top = v.max(axis=1, keepdims=True)
     p = np.exp(v - top)
     total = p.sum(axis=1, keepdims=True)
     p /= total
-    y, rows = block.labels, np.arange(z.shape[0])
+    rows = np.arange(len(z))
+    y = block.labels
     assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
     w = np.ones(z.shape[0]) if block.weight is None else block.weight
     lse = (np.log(total) + top)[:, 0]
@@ -213,13 +219,13 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals: 
         loss = w @ (lse - np.einsum("ij,ij->i", v, y))
         p -= y
     p *= w[:, None]
-    d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)  # noqa: PLR2004
+    d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)
     return float(loss), d_gain, p.sum(axis=0)
 
 
-def _away_from_temperature(gain: Any) -> tuple[float, Any]:  # noqa: ANN401
+def _away_from_temperature(gain: Any) -> tuple[float, Any]:
     """Squared distance of a gain from the multiples of the identity, and its gradient."""
-    if gain.ndim == 2:  # noqa: PLR2004
+    if gain.ndim == 2:
         away = gain - np.eye(len(gain)) * np.trace(gain) / len(gain)
     else:
         away = gain - gain.mean()

@@ -57,7 +57,7 @@ def fit_attended(
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(500, 3)) * 4
     >>> y = np.array([rng.choice(3, p=np.exp(r / 2) / np.exp(r / 2).sum()) for r in z])
-    >>> bool(1 < tp.fit_attended(z, y).temperature < 4)
+    >>> bool(1 < tp.fit_attended(z, y, threshold=0.1).temperature < 4)
     True
     """
     check_choice(form, ("paper", "reference"), "form")
@@ -71,16 +71,14 @@ def fit_attended(
     return Temperature(1 / search_in_scale(values, centre / REACH, centre * REACH).x)
 
 
-def attended_loss(
-    block: Block, betas: NDArray[np.float64], threshold: float, form: str
-) -> Totals:
+def attended_loss(block: Block, betas: NDArray[np.float64], threshold: float, form: str) -> Totals:
     """Return the ATS loss of a block at each β."""
     z = to_numpy(block.logits).astype(np.float64)
     y = block.labels
     if y is None or y.ndim != 1:
         msg = "labels must be hard class indices for attended temperature scaling."
         raise InputError(msg)
-    rows = np.arange(z.shape[0])
+    rows = np.arange(len(z))
     log_s, _ = log_probabilities(z, 1.0)
     borrowed = log_s > np.log(max(threshold, 1e-300))
     borrowed[rows, z.argmax(axis=1)] = True
@@ -98,7 +96,8 @@ def log_probabilities(
     z: NDArray[np.float64], beta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return log softmax(βz) and log(1 - softmax(βz)), each accurate in its tail."""
-    rows, top = np.arange(z.shape[0]), z.argmax(axis=1)
+    rows = np.arange(len(z))
+    top = z.argmax(axis=1)
     u = (z - z[rows, top][:, None]) * beta
     u[rows, top] = -np.inf
     second = u.max(axis=1, keepdims=True)

@@ -20,7 +20,9 @@ SMALL = 1 << 18  # elements below which float64 throughout costs nothing
 START = 2_000  # rows of the first guess
 
 
-def fit_temperature(logits: object, labels: object = None, sample_weight: object = None) -> Temperature:
+def fit_temperature(
+    logits: object, labels: object = None, sample_weight: object = None
+) -> Temperature:
     r"""Fit one temperature by maximum likelihood.
 
     .. math:: T^* = \arg\min_T -\sum_i w_i \log \mathrm{softmax}(z_i / T)_{y_i}
@@ -93,13 +95,13 @@ def _not_identified(totals: Totals) -> str | None:
 
 
 def _crude(totals: Totals) -> float:
-    """A β that makes typical margins of order one, whatever the scale of the logits."""
+    """Return a β that makes typical margins of order one, whatever the scale of the logits."""
     _, _, spread, mass = totals
     return 4 * mass / spread
 
 
 def _guess(sample: Rows) -> float:
-    """The optimum of a sample, or the crude scale where the sample does not identify one."""
+    """Return the optimum of a sample, or the crude scale where the sample does not identify one."""
     totals = sample.reduce(edges)
     if _not_identified(totals):
         return _crude(totals) if totals[2] > 0 else 1.0
@@ -107,7 +109,7 @@ def _guess(sample: Rows) -> float:
 
 
 def _minimise(rows: Rows, start: float, *, exact: bool) -> Solution:
-    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:  # noqa: FBT001
+    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:
         return rows.reduce(lambda block: temperature_moments(block, beta, exact=exact))
 
     return minimise_in_scale(moments, start, exact=exact)
