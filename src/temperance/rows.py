@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from temperance import _checks
-from temperance._arrays import Array, on_host, to_numpy
+from temperance._arrays import Array, detached, on_host, to_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +56,25 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, in order."""
 
+    def take(self, index: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the logits of the given rows as one NumPy array, in that order: one pass."""
+        order = np.argsort(index, kind="stable")
+        wanted = index[order]
+        out: NDArray[Any] | None = None
+        start = 0
+        for block in self.blocks():
+            z = to_numpy(block.logits)
+            if out is None:
+                out = np.empty((len(index), self.n_classes), dtype=z.dtype)
+            first, last = np.searchsorted(wanted, (start, start + z.shape[0]))
+            out[order[first:last]] = z[wanted[first:last] - start]
+            start += z.shape[0]
+        self.passes += 1
+        if out is None or (len(wanted) and wanted[-1] >= start):
+            msg = f"index must lie below the number of rows, {start}."
+            raise _checks.InputError(msg)
+        return out
+
     @abstractmethod
     def head(self, n_rows: int) -> Rows:
         """Return about ``n_rows`` rows spread over the whole, for a first guess."""
@@ -94,7 +113,7 @@ class ArrayRows(Rows):
         name: str = "logits",
         checked: bool = False,
     ) -> None:
-        self.logits = to_numpy(logits) if on_host(logits) else logits
+        self.logits = to_numpy(logits) if on_host(logits) else detached(logits)
         self.labels = labels
         self.weight = weight
         self.n_classes = int(logits.shape[1])
@@ -121,7 +140,7 @@ class ArrayRows(Rows):
                 None if self.weight is None else self.weight[rows],
             )
             if check is not None:
-                check.see(to_numpy(block.logits))
+                check.see(block.logits)
             yield block
         if check is not None:
             check.finish(self.n_classes)
