@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version as installed
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "temperance"
 author = "temperance developers"
@@ -10,23 +14,27 @@ project_copyright = "2026, temperance developers"
 release = version = installed("temperance")
 
 extensions = [
+    "mathml",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
+autodoc_typehints = "none"  # the docstrings say it, in a reader's words
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+napoleon_use_param = False  # "array of shape (n, K)" is prose, not a reference to some n
 napoleon_use_rtype = False
 
 html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["manual.css"]
 html_title = f"temperance {release}"
 html_copy_source = False

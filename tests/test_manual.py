@@ -31,9 +31,23 @@ def test_search_finds_a_public_name(chromium, manual):
     page.close()
 
 
-@pytest.mark.parametrize("name", ["index.html", "api/index.html"])
-def test_no_sideways_scrolling_on_a_phone(chromium, manual, name):
+@pytest.mark.parametrize(
+    "name", ["index.html", "api/index.html", "api/generated/temperance.fit_temperature.html"]
+)
+def test_a_page_asks_nothing_of_the_network_and_fits_a_phone(chromium, manual, name):
     page = chromium.new_page(viewport={"width": 360, "height": 740})
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
     page.goto((manual / name).as_uri())
+    assert asked
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.close()
+
+
+def test_equations_are_drawn(chromium, manual):
+    page = chromium.new_page()
+    page.goto((manual / "api/generated/temperance.fit_temperature.html").as_uri())
+    assert page.locator("math").count() > 0
+    assert "\\frac" not in page.inner_text("article")
     page.close()
