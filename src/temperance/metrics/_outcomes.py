@@ -12,7 +12,7 @@ adds long columns ten times faster than it adds many short rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -36,7 +36,17 @@ class Outcomes(NamedTuple):
     brier: Floats
     weight: Floats | None
 
-    def take(self, rows: Any) -> Outcomes:  # noqa: ANN401 - any NumPy index
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.confidence.size
+
+    @property
+    def mass(self) -> Floats:
+        """Weight of each row, 1 where none was given."""
+        return np.ones(self.n) if self.weight is None else self.weight
+
+    def take(self, rows: Any) -> Outcomes:
         """Return some of the rows."""
         return Outcomes(*(None if column is None else column[rows] for column in self))
 
@@ -48,9 +58,10 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     exponentials, ten times faster and right to 3e-7 in each row; float16 and float64 always are
     exact. Either way a row's outcome depends on that row alone, to the last bit.
     """
-    z, y, w = to_numpy(block.logits), block.labels, block.weight
+    z, w = to_numpy(block.logits), block.weight
+    y = cast("NDArray[Any]", block.labels)  # the rows of a metric are labelled
     if z.shape[0] == 1:  # NumPy adds a lone column in another order: give it company
-        pair = Block(np.repeat(z, 2, axis=0), None if y is None else np.repeat(y, 2, axis=0), None)
+        pair = Block(np.repeat(z, 2, axis=0), np.repeat(y, 2, axis=0), None)
         return outcomes(pair, exact=exact).take(slice(1))._replace(weight=w)
     narrow = not exact and z.dtype == np.float32
     u = z.T.astype(np.float32 if narrow else np.float64, order="C")
@@ -66,13 +77,11 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
 
 
 def _at_label(
-    u: NDArray[Any], e: NDArray[Any], top: NDArray[np.bool_], y: NDArray[Any] | None
+    u: NDArray[Any], e: NDArray[Any], top: NDArray[np.bool_], y: NDArray[Any]
 ) -> tuple[Floats, Floats, Floats, Floats | float]:
     """``u_y``, ``e_y``, ``1{argmax z = y}`` and 1, or what a soft label makes of them."""
     n = u.shape[1]
-    if y is None:
-        raise AssertionError
-    if y.ndim == 2:  # noqa: PLR2004
+    if y.ndim == 2:
         soft = y.T
         winner = soft[top.argmax(axis=0), np.arange(n)]
         return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
@@ -94,5 +103,5 @@ def gather(rows: Rows) -> Outcomes:
 
 
 def _as_lists(block: Block) -> Totals:
-    """The outcomes as lists of one array each: adding lists keeps all rows."""
+    """Outcomes as lists of one array each: adding lists keeps all rows."""
     return tuple([column] for column in outcomes(block))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
@@ -68,8 +68,8 @@ class Bins:
 
     edges: Floats
     counts: NDArray[Any]
-    confidence: Floats
-    correct: Floats
+    confidence: NDArray[Any]
+    correct: NDArray[Any]
 
     @classmethod
     def equal_width(
@@ -140,7 +140,7 @@ class Bins:
         theirs = (other.edges, other.counts, other.confidence, other.correct)
         return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
-    __hash__ = None  # pyright: ignore
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     @property
     def errors(self) -> Floats:
@@ -167,7 +167,7 @@ def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
     """
     scaled = confidence * n_bins
     place = np.ceil(scaled).astype(np.intp) - 1
-    near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)  # noqa: PLR2004
+    near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)
     if near.size:
         place[near] = np.searchsorted(unit_edges(n_bins)[1:-1], confidence[near])
     return place
@@ -205,7 +205,7 @@ def _bin_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
 def ece(
     logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
 ) -> float:
-    r"""Expected calibration error with bins of equal width. Lower is better; 0 is perfect.
+    r"""Return the expected calibration error, bins of equal width. Lower is better; 0 is best.
 
     .. math:: \sum_{b=1}^{M} \frac{n_b}{n} \left| \mathrm{acc}(b) - \mathrm{conf}(b) \right|
        \qquad B_b = \left( \tfrac{b-1}{M}, \tfrac{b}{M} \right]
@@ -249,7 +249,7 @@ def ece(
 def adaptive_ece(
     logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
 ) -> float:
-    r"""Expected calibration error with bins of equal mass. Lower is better; 0 is perfect.
+    r"""Return the expected calibration error, bins of equal mass. Lower is better; 0 is best.
 
     .. math:: \sum_{b=1}^{M} \frac{n_b}{n} \left| \mathrm{acc}(b) - \mathrm{conf}(b) \right|
        \qquad n_b \approx n / M
@@ -294,7 +294,7 @@ def adaptive_ece(
 def classwise_ece(
     logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
 ) -> float:
-    r"""Calibration error of every class probability, mean over classes. Lower is better.
+    r"""Return the calibration error of class probabilities, mean over classes. Lower is better.
 
     .. math:: \frac{1}{K} \sum_k \sum_{b=1}^{M} \frac{n_{bk}}{n}
        \left| \mathrm{freq}_k(b) - \overline{p}_k(b) \right|
@@ -338,21 +338,25 @@ def classwise_ece(
 
 def _bin_classes(block: Block, *, n_bins: int) -> Totals:
     """Bins of every class over the rows of a block."""
+    p, place, truth = class_bins(block, n_bins)
+    weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
+    one = 1 if weight is None else weight
+    size = p.shape[1] * n_bins
+    sums = (
+        np.bincount(place.ravel(), weight, size),
+        np.bincount(place.ravel(), p.ravel() * one, size),
+        np.bincount(place.ravel(), truth.ravel() * one, size),
+    )
+    return (Bins(unit_edges(n_bins), *(s.reshape(-1, n_bins) for s in sums)),)
+
+
+def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Floats]:
+    """Return softmax, bin (class k has the numbers ``k n_bins …``) and one-hot label: (n, K)."""
     z = to_numpy(block.logits).astype(np.float64)
-    n, k = z.shape
+    y = cast("NDArray[Any]", block.labels)
     e = np.exp(z - z.max(axis=1, keepdims=True))
     p = e / e.sum(axis=1, keepdims=True)
-    place = bin_index(p.ravel(), n_bins).reshape(n, k) + n_bins * np.arange(k)
-    y, w = block.labels, block.weight
-    each = None if w is None else np.repeat(w, k)
-    one = 1 if w is None else w
-    if y is not None and y.ndim == 1:
-        hit = np.bincount(place[np.arange(n), y], w, n_bins * k)
-    else:
-        hit = np.bincount(place.ravel(), (y * np.reshape(one, (-1, 1))).ravel(), n_bins * k)
-    sums = (
-        np.bincount(place.ravel(), each, n_bins * k),
-        np.bincount(place.ravel(), (p * np.reshape(one, (-1, 1))).ravel(), n_bins * k),
-        hit.astype(np.float64),
-    )
-    return (Bins(unit_edges(n_bins), *(s.reshape(k, n_bins) for s in sums)),)
+    classes: NDArray[np.intp] = np.arange(p.shape[1])
+    place = bin_index(p, n_bins) + n_bins * classes
+    truth = y if y.ndim == 2 else classes == y[:, None]
+    return p, place, truth.astype(np.float64)

@@ -94,7 +94,7 @@ def _score_block(block: Block, *, exact: bool) -> Totals:
 
 
 def accuracy(logits: object, labels: object = None, sample_weight: object = None) -> float:
-    r"""Share of rows whose largest logit is that of the label. Higher is better.
+    r"""Return the share of rows whose largest logit is that of the label. Higher is better.
 
     .. math:: \frac{1}{n} \sum_i 1\{\arg\max_k z_{ik} = y_i\}
 
@@ -127,13 +127,14 @@ def accuracy(logits: object, labels: object = None, sample_weight: object = None
 
 
 def nll(logits: object, labels: object = None, sample_weight: object = None) -> float:
-    r"""Mean negative log-likelihood, in nats. Lower is better; 0 is perfect, log K is ignorance.
+    r"""Return the mean negative log-likelihood, in nats. Lower is better; 0 is perfect.
 
     .. math:: -\frac{1}{n} \sum_i \log \mathrm{softmax}(z_i)_{y_i}
 
-    The score that temperature scaling minimises. It is unbounded: one confident mistake can
-    outweigh many good rows. Computed from logits, so nothing is clipped: it equals
-    ``sklearn.metrics.log_loss`` of the float64 softmax as long as no probability underflows.
+    The score that temperature scaling minimises; a model that knows nothing has log K. It is
+    unbounded: one confident mistake can outweigh many good rows. Computed from logits, so nothing
+    is clipped: it equals ``sklearn.metrics.log_loss`` of the float64 softmax as long as no
+    probability underflows.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ def nll(logits: object, labels: object = None, sample_weight: object = None) -> 
 def brier(
     logits: object, labels: object = None, sample_weight: object = None, *, per_class: bool = True
 ) -> float:
-    r"""Mean squared error of the predicted probabilities. Lower is better; 0 is perfect.
+    r"""Return the mean squared error of the predicted probabilities. Lower is better; 0 is perfect.
 
     .. math:: \frac{1}{nK} \sum_i \sum_k (p_{ik} - 1\{y_i = k\})^2 \qquad p = \mathrm{softmax}(z)
 

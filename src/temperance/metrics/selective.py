@@ -1,0 +1,166 @@
+"""Selective prediction: how wrong the model is where it is most confident.
+
+Geifman and El-Yaniv, "Selective classification for deep neural networks", NeurIPS 2017; Geifman,
+Uziel and El-Yaniv, "Bias-reduced uncertainty estimation for deep neural classifiers", ICLR 2019.
+A threshold τ on the confidence κ accepts the rows with κ ≥ τ:
+
+    coverage(τ) = share of rows accepted          risk(τ) = error rate among them
+
+    AURC = (1/n) Σ_i risk(κ_i)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import xlog1py
+
+from temperance.metrics._outcomes import gather
+from temperance.rows import as_labelled_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.metrics._outcomes import Outcomes
+
+    Floats = NDArray[np.float64]
+
+
+class RiskCoverage(NamedTuple):
+    """Risk against coverage, one point for each distinct confidence, from the highest down."""
+
+    coverage: Floats
+    risk: Floats
+    threshold: Floats
+
+
+def risk_coverage(
+    logits: object, labels: object = None, sample_weight: object = None
+) -> RiskCoverage:
+    r"""Return the error rate among the most confident rows, at every coverage. Lower is better.
+
+    .. math:: \mathrm{coverage}(\tau) = \frac{1}{n} \sum_i 1\{\kappa_i \ge \tau\} \qquad
+       \mathrm{risk}(\tau) = \frac{\sum_i 1\{\kappa_i \ge \tau\}\, 1\{\hat y_i \ne y_i\}}
+       {\sum_i 1\{\kappa_i \ge \tau\}}
+
+    with κ the largest softmax probability. Rows of equal confidence are accepted together or not
+    at all, so there is one point for each distinct confidence and the order of rows is irrelevant.
+    The last point is coverage 1 and the error rate of the model.
+
+    A temperature keeps the ranking of classes but not of rows, so it can change this curve.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label counts by the probability that it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+
+    Returns
+    -------
+    RiskCoverage
+        Arrays ``coverage`` (rising to 1), ``risk`` and ``threshold`` (falling).
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> z = tp.binary_logits([4.0, 3.0, 2.0, 1.0])
+    >>> curve = tp.metrics.risk_coverage(z, [1, 1, 0, 1])
+    >>> curve.coverage.tolist()
+    [0.25, 0.5, 0.75, 1.0]
+    >>> curve.risk.round(3).tolist()
+    [0.0, 0.0, 0.333, 0.25]
+    """
+    return curve_of(gather(as_labelled_rows(logits, labels, sample_weight)))
+
+
+def aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+    r"""Return the area under the risk-coverage curve. Lower is better.
+
+    .. math:: \mathrm{AURC} = \frac{1}{n} \sum_i \mathrm{risk}(\kappa_i)
+
+    the mean over rows of the error rate among the rows that are at least as confident. With
+    distinct confidences this is the sum of Geifman et al., the mean of the risk over coverages
+    1/n, 2/n … 1. Equal confidences share the risk at the end of their run, so that the order of
+    rows is irrelevant and an integer weight equals repetition. It mixes accuracy with ranking:
+    `excess_aurc` takes the accuracy out.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label counts by the probability that it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> z = tp.binary_logits([4.0, 3.0, 2.0, 1.0])
+    >>> round(tp.metrics.aurc(z, [1, 1, 0, 1]), 6)  # (0 + 0 + 1/3 + 1/4) / 4
+    0.145833
+    """
+    return area(curve_of(gather(as_labelled_rows(logits, labels, sample_weight))))
+
+
+def excess_aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+    r"""Return AURC minus that of a perfect ranking at the same error rate. Lower is better.
+
+    .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \bigl( r + (1 - r) \log (1 - r) \bigr)
+
+    with r the error rate. The bracket is the area of the curve that accepts every right row
+    before the first wrong one, in the limit of many rows (Geifman et al., 2019); at n rows a
+    perfect ranking is above 0 by less than ``1 / n``.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label counts by the probability that it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+
+    Returns
+    -------
+    float
+        0 for a perfect ranking.
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> z = tp.binary_logits([4.0, 3.0, 2.0, 1.0])
+    >>> round(tp.metrics.excess_aurc(z, [1, 1, 0, 1]), 6)  # .145833 - (1/4 + 3/4 log 3/4)
+    0.111595
+    """
+    return excess(curve_of(gather(as_labelled_rows(logits, labels, sample_weight))))
+
+
+def curve_of(o: Outcomes) -> RiskCoverage:
+    """Return the curve of the outcomes of some rows."""
+    value, run = np.unique(o.confidence, return_inverse=True)
+    mass = np.bincount(run, o.mass)[::-1]
+    wrong = np.bincount(run, o.mass * (1 - o.correct))[::-1]
+    seen = mass > 0
+    accepted, errors = np.cumsum(mass[seen]), np.cumsum(wrong[seen])
+    return RiskCoverage(accepted / accepted[-1], errors / accepted, value[::-1][seen])
+
+
+def area(curve: RiskCoverage) -> float:
+    """Return AURC: the risk weighted by the rows of each run."""
+    return float(np.diff(curve.coverage, prepend=0.0) @ curve.risk)
+
+
+def excess(curve: RiskCoverage) -> float:
+    """Return E-AURC."""
+    r = float(curve.risk[-1])
+    return area(curve) - r - float(xlog1py(1 - r, -r))
