@@ -17,19 +17,41 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from temperance.estimators import (
+        AttendedTemperatureScaling,
+        BiasedTemperatureScaling,
+        MatrixScaling,
+        TemperatureScaling,
+        VectorScaling,
+    )
+
 __version__ = "0.1.0"
 
 _LAZY = ("datasets", "display", "report", "shifts", "testing", "torch", "zoo")
 """Rooms that load on first use: each needs an extra, or is needed by few."""
 
+_ESTIMATORS = (
+    "AttendedTemperatureScaling",
+    "BiasedTemperatureScaling",
+    "MatrixScaling",
+    "TemperatureScaling",
+    "VectorScaling",
+)
+"""Loaded on first use too: scikit-learn imports pandas wherever it is installed."""
+
 __all__ = [
+    "AttendedTemperatureScaling",
     "BiasedTemperature",
+    "BiasedTemperatureScaling",
     "InputError",
     "Interval",
     "MatrixMap",
+    "MatrixScaling",
     "NotIdentified",
     "Temperature",
+    "TemperatureScaling",
     "VectorMap",
+    "VectorScaling",
     "binary_logits",
     "fit_attended",
     "fit_biased_temperature",
@@ -46,6 +68,8 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType | Any:
     if name in _LAZY:
         return importlib.import_module(f"temperance.{name}")
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module("temperance.estimators"), name)
     msg = f"module 'temperance' has no attribute {name!r}"
     raise AttributeError(msg)
 
