@@ -6,6 +6,7 @@ device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import array_api_compat
@@ -34,7 +35,7 @@ def namespace(x: Array) -> Any:
 
 
 def _in_a_namespace(x: object) -> bool:
-    return bool(array_api_compat.is_array_api_obj(x))  # pyright: ignore[reportUnknownMemberType]
+    return bool(array_api_compat.is_array_api_obj(x))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def as_array(values: object) -> Array | None:
@@ -63,6 +64,8 @@ def as_floating(array: Array) -> Array | None:
     Floating dtypes are kept; integers, booleans and long doubles become float64.
     """
     if is_numpy(array):
+        if array.dtype.kind == "O" and all(isinstance(v, numbers.Real) for v in array.flat):
+            return array.astype(np.float64)  # numbers of mixed types, as data frames give
         if array.dtype.kind not in "fiub":
             return None
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:

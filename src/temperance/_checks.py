@@ -90,8 +90,7 @@ def check_logits(logits: object, name: str = "logits") -> Array:
     array = as_array(logits)
     z = None if array is None else as_floating(array)
     if z is None:
-        got = type(logits).__name__ if array is None else f"an array of dtype {array.dtype}"
-        msg = f"{name} must be an array of real numbers. Got {got} instead."
+        msg = f"{name} must be an array of real numbers. Got {_kind_of(logits, array)}"
         raise InputError(msg)
     shape: tuple[int, ...] = tuple(int(s) for s in z.shape)
     ndim = len(shape)
@@ -114,11 +113,25 @@ def check_logits(logits: object, name: str = "logits") -> Array:
         raise InputError(msg)
     if shape[1] < 2:
         msg = (
-            f"{name} must have at least two columns, one per class. Got shape {shape}; for a "
-            f"binary one-logit head use temperance.binary_logits(scores)."
+            f"{name} must have at least two columns, one per class. Got {shape[1]} feature(s) "
+            f"(shape={shape}) while a minimum of 2 is required; for a binary one-logit head use "
+            f"temperance.binary_logits(scores)."
         )
         raise InputError(msg)
     return z
+
+
+def _kind_of(values: object, array: Array | None) -> str:
+    """Say what came where an array of real numbers was due, and the way out where there is one."""
+    if hasattr(values, "toarray"):
+        return f"{type(values).__name__}: sparse input is not supported, use its .toarray()."
+    if isinstance(values, np.ma.MaskedArray):
+        return "a masked array with missing values: drop those rows."
+    if array is None:
+        return f"{type(values).__name__} instead."
+    if "complex" in str(array.dtype):
+        return f"an array of {array.dtype}: Complex data not supported."
+    return f"an array of dtype {array.dtype} instead."
 
 
 class BlockCheck:
@@ -128,50 +141,66 @@ class BlockCheck:
         self.name = name
         self.rows = 0
         self._simplex = True
-        self._sorted = True
-        self._varied = False
+        self._falling = self._rising = True
 
     def see(self, block: Array) -> None:
         """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
-        xp = namespace(block)
-        with np.errstate(all="ignore"):
-            total = float(xp.sum(block, dtype=xp.float64))
-        if not np.isfinite(total):
-            finite = np.isfinite(to_numpy(block))
-            if not finite.all():
-                row, column = (int(i) for i in np.argwhere(~finite)[0])
-                msg = (
-                    f"{self.name} must be finite. Row {self.rows + row}, class {column} is "
-                    f"{float(block[row, column])}; drop that row, or give an impossible class a "
-                    f"large negative logit."
-                )
-                raise InputError(msg)
+        _check_finite(block, self.name, self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
-        if self._sorted:
-            left, right = block[:, :-1], block[:, 1:]
-            self._sorted = bool(xp.all(right <= left))
-            self._varied |= bool(xp.any(right < left))
+        if self._falling or self._rising:
+            xp, left, right = namespace(block), block[:, :-1], block[:, 1:]
+            self._falling &= bool(xp.all(right <= left))
+            self._rising &= bool(xp.all(right >= left))
         self.rows += int(block.shape[0])
 
     def finish(self, n_classes: int) -> None:
         """Judge the whole after its first pass."""
         if self._simplex:
-            msg = (
-                f"{self.name} must be logits, but all {self.rows} rows are non-negative and sum to "
-                f"1, so they look like probabilities. Convert them with "
-                f"temperance.from_probabilities(p), or pass the scores before the softmax."
-            )
-            raise InputError(msg)
+            raise _probabilities(self.name, self.rows)
         many = self.rows >= SORTED_ROWS and n_classes > 2
-        if many and self._sorted and self._varied:
+        if many and self._falling != self._rising:  # both: every row is constant
             msg = (
                 f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
-                f"rows of shape ({self.rows}, {n_classes}) fall from the first column to the last: "
-                f"these are sorted or top-k scores. Export every class in class order (with timm: "
-                f"--topk 0 --output-type logit --results-separate-col)."
+                f"rows of shape ({self.rows}, {n_classes}) {'fall' if self._falling else 'rise'} "
+                f"from the first column to the last: these are sorted or top-k scores. Export "
+                f"every class in class order (with timm: --topk 0 --output-type logit "
+                f"--results-separate-col)."
             )
             raise InputError(msg)
+
+
+def check_values(logits: Array, name: str = "logits") -> None:
+    """Raise unless a map may be applied: finite values, and not probabilities."""
+    _check_finite(logits, name, 0)
+    if _on_simplex(logits):
+        raise _probabilities(name, int(logits.shape[0]))
+
+
+def _check_finite(block: Array, name: str, start: int) -> None:
+    xp = namespace(block)
+    with np.errstate(all="ignore"):
+        total = float(xp.sum(block, dtype=xp.float64))
+    if np.isfinite(total):
+        return
+    finite = np.isfinite(to_numpy(block))
+    if not finite.all():  # a sum of finite numbers may still overflow
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        value = float(block[row, column])
+        msg = (
+            f"{name} must be finite. Row {start + row}, class {column} is "
+            f"{'NaN' if np.isnan(value) else value}; drop that row, or give an impossible class a "
+            f"large negative logit."
+        )
+        raise InputError(msg)
+
+
+def _probabilities(name: str, rows: int) -> InputError:
+    return InputError(
+        f"{name} must be logits, but all {rows} rows are non-negative and sum to 1, so they look "
+        f"like probabilities. Convert them with temperance.from_probabilities(p), or pass the "
+        f"scores before the softmax."
+    )
 
 
 def check_simplex(p: NDArray[Any], name: str) -> None:
@@ -190,10 +219,13 @@ def check_simplex(p: NDArray[Any], name: str) -> None:
 
 def _on_simplex(block: Array) -> bool:
     xp = namespace(block)
-    if xp.min(block) < 0 or xp.max(block) > 1 + SIMPLEX_TOLERANCE:
+    tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(block.dtype).eps))  # bfloat16 is coarser
+    if xp.min(block) < 0 or xp.max(block) > 1 + tolerance:
+        return False
+    if xp.all(xp.max(block, axis=1) == 1):  # rows like (1, 0, 0) are as well small logits
         return False
     sums = xp.sum(block, axis=1, dtype=xp.float64)
-    return bool(xp.all(xp.abs(sums - 1) <= SIMPLEX_TOLERANCE))
+    return bool(xp.all(xp.abs(sums - 1) <= tolerance))
 
 
 def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
@@ -225,7 +257,10 @@ def check_labels(
     With ``classes``, hard labels are looked up in it; without, they index the columns.
     """
     if labels is None:
-        msg = f"{name} must be given, one class index per row. Got None instead."
+        msg = (
+            f"{name} must hold one class index per row: the fit requires {name} to be passed, but "
+            f"the target {name} is None."
+        )
         raise InputError(msg)
     y = _plain(labels, name)
     if y.ndim == 2 and y.dtype.kind == "f":
@@ -240,8 +275,9 @@ def check_labels(
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
+        kind = f"continuous {y.dtype}" if y.dtype.kind == "f" else y.dtype
         msg = (
-            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {y.dtype} "
+            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {kind} "
             f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
         )
         raise InputError(msg)
@@ -270,7 +306,7 @@ def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str) -> NDArray[np
             f"(sum {soft[row].sum():g}); put weights in sample_weight."
         )
         raise InputError(msg)
-    return soft
+    return soft / soft.sum(axis=1, keepdims=True)
 
 
 def _lookup(y: NDArray[Any], classes: Sequence[object], name: str) -> NDArray[np.int64]:
@@ -304,7 +340,7 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
         msg = f"sample_weight must be finite and not negative. Row {row} holds {w[row]:g}."
         raise InputError(msg)
     if not 0 < w.sum() < np.inf:
-        msg = f"sample_weight must have a positive finite sum. Got {w.sum():g} instead."
+        msg = f"sample_weight must not be all zero, with a finite sum. Got the sum {w.sum():g}."
         raise InputError(msg)
     return w
 

@@ -46,6 +46,7 @@ class Map(ABC):
         z = _checks.check_logits(logits)
         if self.n_classes is not None:
             _checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
+        _checks.check_values(z)
         return namespace(z).astype(self._apply(widened(z)), z.dtype)
 
     def predict_proba(self, logits: object) -> Array:
