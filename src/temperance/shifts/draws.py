@@ -1,10 +1,11 @@
 """Random numbers for a batch of images that is worked on in chunks.
 
 Every image takes the same count of random bits from every stream, in order, so what image ``i``
-meets depends on the seed and on ``i`` alone: neither on the chunk size nor on the images after it.
+meets depends on the seed and on ``i`` alone: neither on the size of a chunk nor on the images after
+it.
 
-Sixteen random bits and a table make one number. That is several times faster than the samplers of
-NumPy and loses nothing here: results are rounded to 256 grey values.
+Sixteen random bits and a table make one number: several times faster than an exact sampler, and
+as good once the result is rounded to 256 grey values.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Draws:
     seed : int or numpy.random.Generator
         The same seed gives the same numbers; a generator is advanced by one draw.
     name : str
-        Name of the corruption: two corruptions with one seed are independent, two severities of
-        one corruption share their draws, so that they differ by their constants alone.
+        Name of the corruption. Two corruptions are independent under one seed; the severities of
+        one share their draws, so that they differ by their constants alone.
     """
 
     def __init__(self, seed: int | np.random.Generator, name: str) -> None:
@@ -58,8 +59,8 @@ class Draws:
         return (self.bits(purpose, shape) + np.float32(0.5)) * np.float32(1 / LEVELS)
 
     def normal(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Standard normal: the quantiles of those midpoints, with variance exactly 1."""
-        return normal_quantiles()[self.bits(purpose, shape)]
+        """Standard normal: the quantiles at those midpoints, scaled to variance 1."""
+        return np.take(normal_quantiles(), self.bits(purpose, shape))
 
 
 @cache

@@ -1,17 +1,25 @@
-"""Rotation and rolling, the shifts of the paper's MNIST experiments."""
+"""Rotation, rolling and elastic deformation: where a pixel comes from.
+
+Rotation and rolling are the shifts of the paper's MNIST experiments; the elastic deformation is one of
+the corruptions of D. Hendrycks and T. Dietterich, ICLR 2019.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from temperance._checks import InputError, check_number
-from temperance.shifts.images import check_images, in_chunks
-from temperance.shifts.planes import fold
+from temperance.shifts.images import check_images, from_planes, in_chunks
+from temperance.shifts.planes import gaussian_matrix, separable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from temperance.shifts.draws import Draws
+    from temperance.shifts.planes import Terms
 
 
 def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
@@ -22,7 +30,7 @@ def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
     images : array of uint8, shape (N, H, W, C) or (N, H, W)
         Grey (C = 1) or colour (C = 3) images.
     degrees : float
-        Angle. Multiples of 90 are exact: 90 equals ``np.rot90`` on square images.
+        Angle. Quarter turns are exact: 90 equals ``np.rot90`` on square images.
 
     Returns
     -------
@@ -33,24 +41,26 @@ def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
     --------
     >>> import numpy as np
     >>> from temperance import shifts
-    >>> digit = np.zeros((1, 28, 28), np.uint8)
-    >>> digit[0, 4:24, 13:15] = 255
-    >>> bool((shifts.rotate(digit, 90)[0] == np.rot90(digit[0])).all())
+    >>> one = np.zeros((1, 28, 28), np.uint8)
+    >>> one[0, 4:24, 13:15] = 255
+    >>> bool((shifts.rotate(one, 90)[0] == np.rot90(one[0])).all())
     True
     """
     x = check_images(images)
-    angle = check_number(degrees, "degrees") % 360
+    turn = np.deg2rad(check_number(degrees, "degrees") % 360)
     height, width = x.shape[1:3]
-    turn = np.deg2rad(angle)
-    # Quarter turns land on pixel centres: take off the rounding of cos 90°.
+    # Quarter turns must land on pixels: take the rounding off cos 90°.
     cosine, sine = np.round(np.cos(turn), 15), np.round(np.sin(turn), 15)
-    up = (height - 1) / 2
-    left = (width - 1) / 2
-    i, j = np.arange(height)[:, np.newaxis] - up, np.arange(width) - left
-    rows = np.round(up + cosine * i + sine * j, 9)
-    columns = np.round(left - sine * i + cosine * j, 9)
-    out = in_chunks(x, lambda chunk: bilinear(chunk, rows, columns, "zero"))
-    return out.reshape(np.shape(images))
+    i = np.arange(height)[:, np.newaxis] - (height - 1) / 2
+    j = np.arange(width) - (width - 1) / 2
+    # Places in the image with a frame of zeros around it, which catches all that lies outside.
+    rows = np.clip(cosine * i + sine * j + (height + 1) / 2, 0, height + 1)
+    columns = np.clip(cosine * j - sine * i + (width + 1) / 2, 0, width + 1)
+
+    def turned(chunk: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return read_at(np.pad(chunk, ((0, 0), (1, 1), (1, 1), (0, 0))), rows, columns)
+
+    return in_chunks(x, turned).reshape(np.shape(images))
 
 
 def roll(images: ArrayLike, pixels: int) -> NDArray[np.uint8]:
@@ -61,7 +71,7 @@ def roll(images: ArrayLike, pixels: int) -> NDArray[np.uint8]:
     images : array of uint8, shape (N, H, W, C) or (N, H, W)
         Grey (C = 1) or colour (C = 3) images.
     pixels : int
-        Shift along the width; negative shifts to the left. Equals ``np.roll`` along that axis.
+        Shift along the width, to the left if negative. Equals ``np.roll`` along that axis.
 
     Returns
     -------
@@ -79,37 +89,81 @@ def roll(images: ArrayLike, pixels: int) -> NDArray[np.uint8]:
     """
     x = check_images(images)
     shift = check_number(pixels, "pixels")
-    if shift != int(shift):
+    if not shift.is_integer():
         msg = f"pixels must be a whole number. Got {pixels!r} instead."
         raise InputError(msg)
     return np.roll(x, int(shift), axis=2).reshape(np.shape(images))
 
 
-def bilinear(
-    x: NDArray[np.uint8],
-    rows: NDArray[np.floating],
-    columns: NDArray[np.floating],
-    border: str,
-) -> NDArray[np.float32]:
-    """Read images at ``rows`` and ``columns``, (H, W) for all or (n, H, W), linearly in between."""
+def read_at(
+    x: NDArray[np.uint8], rows: NDArray[np.floating], columns: NDArray[np.floating]
+) -> NDArray[np.uint8]:
+    """Read images at places inside them, linearly in between.
+
+    ``rows`` and ``columns`` are (H', W') for all images or (n, H', W'), one map per image.
+    """
     n, height, width, channels = x.shape
-    top, left = np.floor(rows), np.floor(columns)
-    below, beside = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
-    top, left = top.astype(np.int32), left.astype(np.int32)
-    shared = rows.ndim == 2
-    planes = np.ascontiguousarray(x.transpose(3, 0, 1, 2)).reshape(channels, n, -1)
-    first = 0 if shared else (np.arange(n, dtype=np.int32) * (height * width))[:, None, None]
-    out = np.zeros((channels, n, height, width), np.float32)
-    for down in (0, 1):
-        for right in (0, 1):
-            weight = (below if down else 1 - below) * (beside if right else 1 - beside)
-            r, c = top + down, left + right
-            if border == "zero":
-                weight = weight * ((r >= 0) & (r < height) & (c >= 0) & (c < width))
-                r, c = np.clip(r, 0, height - 1), np.clip(c, 0, width - 1)
-            else:
-                r, c = fold(r, height, border), fold(c, width, border)
-            cell = first + r * width + c
-            for plane, total in zip(planes, out, strict=True):
-                total += weight * (plane[:, cell] if shared else plane.ravel()[cell])
-    return out.transpose(1, 2, 3, 0)
+    top = np.minimum(rows.astype(np.int32), height - 2)  # truncation: places are not negative
+    left = np.minimum(columns.astype(np.int32), width - 2)
+    down, right = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
+    image = np.arange(n)[:, np.newaxis, np.newaxis] * (height * width)
+    cell = image + (top * np.int32(width) + left)
+    corners = [
+        (cell, (1 - down) * (1 - right)),
+        (cell + 1, (1 - down) * right),
+        (cell + width, down * (1 - right)),
+        (cell + (width + 1), down * right),
+    ]
+    planes = np.empty((n, channels, *cell.shape[1:]), np.float32)
+    for channel in range(channels):
+        flat = np.ascontiguousarray(x[..., channel]).ravel()
+        values = [np.take(flat, place) * weight for place, weight in corners]
+        planes[:, channel] = sum(values[1:], values[0])
+    return from_planes(planes)
+
+
+def elastic(
+    x: NDArray[np.uint8], constants: tuple[float, float, float], draws: Draws
+) -> NDArray[np.uint8]:
+    """Move three points at random and the image with them, then every pixel a little, smoothly.
+
+    ``constants`` are the size of the small moves, their smoothness (σ) and the size of the affine
+    one, in shares of the shorter side. The two maps are composed and the image read once; the
+    published code reads twice, which blurs a little more.
+    """
+    n, height, width, _ = x.shape
+    side = min(height, width)
+    size, smoothness, affine = (share * side for share in constants)
+    rows = np.arange(height, dtype=np.float32)[:, np.newaxis]
+    columns = np.arange(width, dtype=np.float32)
+    if size:
+        terms = _smooth_terms(height, width, smoothness)
+        moves = separable(2 * draws.uniform("move", (n, 2, height, width)) - 1, terms)
+        moves *= np.float32(size)
+        rows, columns = rows + moves[:, 0], columns + moves[:, 1]
+    a = _affine(n, (height, width), affine, draws)[:, :, :, np.newaxis, np.newaxis]
+    return read_at(
+        x,
+        _mirrored(a[:, 0, 0] * rows + a[:, 1, 0] * columns + a[:, 2, 0], height - 1),
+        _mirrored(a[:, 0, 1] * rows + a[:, 1, 1] * columns + a[:, 2, 1], width - 1),
+    )
+
+
+def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArray[np.float32]:
+    """Maps (n, 3, 2) that undo the move of three points: origin = (row, column, 1) · map."""
+    arm = min(shape) // 3
+    points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
+    moved = np.ones((n, 3, 3))
+    moved[:, :, :2] = points + size * (2 * draws.uniform("points", (n, 3, 2)) - 1)
+    return np.linalg.solve(moved, np.broadcast_to(points.astype(float), (n, 3, 2))).astype("f4")
+
+
+def _mirrored(place: NDArray[np.float32], last: int) -> NDArray[np.float32]:
+    """Mirror places at the first and the last pixel; nothing lies further off than one image."""
+    return np.clip(last - np.abs(last - np.abs(place)), 0, last)
+
+
+@lru_cache
+def _smooth_terms(height: int, width: int, sigma: float) -> Terms:
+    down, across = (gaussian_matrix(side, sigma, "reflect", 3.0) for side in (height, width))
+    return [(down, across)]

@@ -1,10 +1,10 @@
 """Four noises: additive Gaussian, photon counting, salt and pepper, multiplicative Gaussian.
 
 D. Hendrycks and T. Dietterich, *Benchmarking neural network robustness to common corruptions and
-perturbations*, ICLR 2019. With ``x`` a grey value in [0, 1] and ``z`` standard normal, per value:
+perturbations*, ICLR 2019. With ``x`` a value in [0, 1] and ``z`` standard normal, for every value:
 
-    gaussian  x + σ z        shot  Poisson(c x) / c        speckle  x + σ x z
-    impulse   0 or 1 with probability a/2 each, else x
+    gaussian  x + σ z            speckle  x + σ x z
+    shot      Poisson(c x) / c   impulse  0 or 1 with probability a/2 each, else x
 """
 
 from __future__ import annotations
@@ -22,44 +22,58 @@ if TYPE_CHECKING:
 
     from temperance.shifts.draws import Draws
 
+COUNT_BITS = 12  # 4,096 equally likely counts for each of the 256 means: the table stays in the cache
+
 
 def gaussian(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.int16]:
-    """x + σ z: the noise of an amplifier."""
+    """Add ``σ z``, the noise of an amplifier."""
+    noisy = np.take(_additive(sigma), draws.bits("noise", x.shape))
+    noisy += x
+    return noisy
+
+
+@lru_cache
+def _additive(sigma: float) -> NDArray[np.int16]:
     # x is a whole number of grey levels, so rounding the noise rounds the sum.
-    noise = np.rint(255 * sigma * normal_quantiles()).astype(np.int16)
-    return x + noise[draws.bits("noise", x.shape)]
+    return np.rint(255 * sigma * normal_quantiles()).astype(np.int16)
 
 
 def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.float32]:
-    """x + σ x z: noise in proportion to the light."""
-    gain = 1 + np.float32(sigma) * normal_quantiles()
-    return gain[draws.bits("noise", x.shape)] * x
+    """Add ``σ x z``, noise in proportion to the light."""
+    noisy = np.take(_gain(sigma), draws.bits("noise", x.shape))
+    noisy *= x
+    return noisy
+
+
+@lru_cache
+def _gain(sigma: float) -> NDArray[np.float32]:
+    return 1 + np.float32(sigma) * normal_quantiles()
 
 
 def shot(x: NDArray[np.uint8], photons: float, draws: Draws) -> NDArray[np.uint8]:
-    """Poisson(c x) / c: white counts ``photons`` on average."""
-    cell = draws.bits("noise", x.shape).astype(np.int32)
-    cell += x.astype(np.int32) << 16
-    return _poisson_quantiles(photons)[cell]
+    """Count photons, ``photons`` of them on average where ``x`` is white."""
+    cell = x.astype(np.int32) << COUNT_BITS
+    cell += draws.bits("noise", x.shape) >> (16 - COUNT_BITS)
+    return np.take(_poisson_quantiles(photons), cell)
 
 
-@lru_cache(maxsize=1)
+@lru_cache
 def _poisson_quantiles(photons: float) -> NDArray[np.uint8]:
-    """65,536 equally likely outcomes for every grey level, one after the other."""
+    """Equally likely grey values for every mean, mean after mean."""
     mean = photons * np.arange(256)[:, np.newaxis] / 255
     count = np.arange(int(photons + 8 * np.sqrt(photons) + 16))
-    # Count k has the cells whose midpoint lies between the distribution function at k - 1 and at k.
-    upto = np.rint(pdtr(count, mean) * LEVELS).astype(np.int64)
-    upto[:, -1] = LEVELS
+    # Count k has the cells whose midpoint lies between P(count < k) and P(count ≤ k).
+    upto = np.rint(pdtr(count, mean) * (1 << COUNT_BITS)).astype(np.int64)
+    upto[:, -1] = 1 << COUNT_BITS
     cells = np.diff(upto, axis=1, prepend=0)
     value = np.rint(np.minimum(255 * count / photons, 255)).astype(np.uint8)
     return np.repeat(np.broadcast_to(value, cells.shape).ravel(), cells.ravel())
 
 
 def impulse(x: NDArray[np.uint8], amount: float, draws: Draws) -> NDArray[np.uint8]:
-    """Salt and pepper: black with probability a/2, white with a/2."""
+    """Turn values black with probability ``a/2``, white with ``a/2``: salt and pepper."""
     bits = draws.bits("noise", x.shape)
     edge = round(LEVELS * amount / 2)
-    out = np.where(bits < edge, np.uint8(0), x)
-    out[bits >= LEVELS - edge] = 255
-    return out
+    noisy = x * (bits >= edge)
+    noisy |= (bits < LEVELS - edge) - np.uint8(1)  # 255 where false
+    return noisy

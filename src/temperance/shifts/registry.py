@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from temperance._checks import InputError, check_choice
-from temperance.shifts import blur, digital, noise, weather
+from temperance.shifts import blur, digital, geometry, noise, weather
 from temperance.shifts.draws import Draws
 from temperance.shifts.images import check_images, in_chunks
+from temperance.shifts.jpeg import jpeg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,12 +119,12 @@ TABLE = {
         ((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
         ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
     ),
-    "jpeg_compression": Corruption(digital.jpeg, (80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),
+    "jpeg_compression": Corruption(jpeg, (80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),
     "pixelate": Corruption(
         digital.pixelate, (0.95, 0.9, 0.85, 0.75, 0.65), (0.6, 0.5, 0.4, 0.3, 0.25)
     ),
     "elastic_transform": Corruption(  # size, smoothness, affine; in shares of the shorter side
-        digital.elastic,
+        geometry.elastic,
         ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03)),
         ((2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)),
     ),

@@ -1,6 +1,11 @@
 """Snow, frost, fog and spatter.
 
-D. Hendrycks and T. Dietterich, ICLR 2019.
+D. Hendrycks and T. Dietterich, ICLR 2019. With ``x`` the scene and everything in [0, 1]:
+
+    snow     s x + (1 - s) max(x, 1.5 grey(x) + .5) + flakes + the same flakes turned by 180°
+    frost    a x + b ice
+    fog      (x + c mist) max(x) / (max(x) + c), the mist a plasma fractal
+    spatter  x + water, or mud over x
 """
 
 from __future__ import annotations
@@ -10,129 +15,150 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance.shifts.blur import streak, zoom_matrix
-from temperance.shifts.frost_texture import frost_panes
-from temperance.shifts.planes import gaussian_matrix, separable
+from temperance.shifts.blur import gaussian_terms, streak, zoom_matrix
+from temperance.shifts.ice import frozen_panes
+from temperance.shifts.images import from_planes, to_planes
+from temperance.shifts.planes import filter_matrix, separable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.shifts.draws import Draws
+    from temperance.shifts.planes import Terms
 
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
-
-
-def luminance(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Grey value of every pixel, (n, H, W, 1)."""
-    return x if x.shape[-1] == 1 else (x @ LUMA)[..., np.newaxis]
+WATER = np.array([175, 238, 238], np.float32)  # pale turquoise
+MUD = np.array([63, 42, 20], np.float32)
 
 
 def snow(
     x: NDArray[np.uint8],
     constants: tuple[float, float, float, float, int, float, float],
     draws: Draws,
-) -> NDArray[np.float32]:
-    """Flakes are the peaks of magnified noise, streaked by the wind; the scene turns paler."""
+) -> NDArray[np.uint8]:
+    """Let it snow: flakes are peaks of magnified noise, streaked by the wind; the scene pales."""
     mean, spread, magnify, threshold, radius, sigma, keep = constants
     n, height, width, _ = x.shape
     flakes = np.float32(mean) + np.float32(spread) * draws.normal("flakes", (n, height, width))
     flakes = separable(flakes, [(zoom_matrix(height, magnify), zoom_matrix(width, magnify))])
-    flakes[flakes < threshold] = 0
-    np.clip(flakes, 0, 1, out=flakes)
-    angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 0.5) - np.pi / 2
-    flakes = 255 * streak(flakes[..., np.newaxis], radius, sigma, angle.astype(np.float32))
-    scene = x.astype(np.float32)
-    pale = np.maximum(scene, 1.5 * luminance(scene) + 127.5)
-    return keep * scene + (1 - keep) * pale + flakes + flakes[:, ::-1, ::-1]
+    flakes = np.clip(flakes, 0, 1) * (flakes >= threshold)
+    angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
+    flakes = 255 * streak(flakes[..., np.newaxis], radius, sigma, angle)[..., 0]
+    scene = to_planes(x)
+    pale = np.maximum(scene, (1.5 * _grey(scene) + 127.5)[:, np.newaxis])
+    fallen = flakes + flakes[:, ::-1, ::-1]
+    return from_planes(keep * scene + (1 - keep) * pale + fallen[:, np.newaxis])
 
 
-def frost(
-    x: NDArray[np.uint8], keep_and_ice: tuple[float, float], draws: Draws
-) -> NDArray[np.float32]:
-    """A frozen window pane before the scene: a·x + b·ice."""
-    keep, ice = keep_and_ice
+def _grey(planes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Luminance, (n, H, W)."""
+    if planes.shape[1] == 1:
+        return planes[:, 0]
+    red, green, blue = LUMA
+    return red * planes[:, 0] + green * planes[:, 1] + blue * planes[:, 2]
+
+
+def frost(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.float32]:
+    """See through a frozen pane: ``constants`` are the shares of the scene and of the ice.
+
+    The published code cuts the ice out of five photographs; here it is grown from noise.
+    """
+    keep, ice = (np.float32(c) for c in constants)
     n, height, width, channels = x.shape
-    panes = frost_panes(0.2 if max(height, width) <= 64 else 1.0)
-    which = (draws.uniform("pane", (n,)) * len(panes)).astype(np.intp)
+    panes = frozen_panes(small=max(height, width) <= 64, channels=channels)
+    size = panes.shape[1]
+    panes = np.pad(panes, ((0, 0), (0, height), (0, width), (0, 0)), mode="wrap")
     windows = np.lib.stride_tricks.sliding_window_view(panes, (height, width), (1, 2))
     windows = windows.transpose(0, 1, 2, 4, 5, 3)
-    top = (draws.uniform("top", (n,)) * windows.shape[1]).astype(np.intp)
-    left = (draws.uniform("left", (n,)) * windows.shape[2]).astype(np.intp)
-    pane = windows[which, top, left].astype(np.float32)
-    return keep * x + ice * (luminance(pane) if channels == 1 else pane)
+    which = (draws.uniform("pane", (n,)) * len(panes)).astype(np.intp)
+    top, left = (draws.uniform("place", (n, 2)) * size).astype(np.intp).T
+    frosted = ice * windows[which, top, left]
+    frosted += keep * x
+    return frosted
 
 
-def fog(
-    x: NDArray[np.uint8], strength_and_decay: tuple[float, float], draws: Draws
-) -> NDArray[np.float32]:
-    """Plasma mist added to the scene, and the sum brought back to the scene's brightest value."""
-    strength, decay = strength_and_decay
+def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.uint8]:
+    """Add mist: ``constants`` are its strength and the decay of its detail."""
+    strength, decay = constants
     n, height, width, _ = x.shape
-    scene = x.astype(np.float32)
-    brightest = scene.max(axis=(1, 2, 3), keepdims=True)
-    mist = plasma(n, max(height, width), decay, draws)[:, :height, :width, np.newaxis]
-    return (scene + 255 * strength * mist) * (brightest / (brightest + 255 * strength))
+    planes = to_planes(x)
+    white = planes.max(axis=(1, 2, 3), keepdims=True)
+    mist = plasma(n, max(height, width), decay, draws)[:, np.newaxis, :height, :width]
+    planes += np.float32(255 * strength) * mist
+    planes *= white / (white + np.float32(255 * strength))
+    return from_planes(planes)
 
 
 def plasma(n: int, side: int, decay: float, draws: Draws) -> NDArray[np.float32]:
-    """Plasma fractals by diamonds and squares, in [0, 1], on the torus.
+    """Grow plasma fractals by diamonds and squares: (n, S, S) in [0, 1], S a power of 2 ≥ ``side``.
 
-    From a coarse grid to a fine one: the centre of every square gets the mean of its corners, the
-    middle of every edge the mean of its four neighbours, each plus noise of a size that falls
-    by ``decay``² from one grid to the next.
+    From a coarse grid (a torus) to a fine one, the centre of every square gets the mean of its
+    corners and the middle of every edge the mean of its four neighbours, each plus noise of a
+    size that falls by ``decay``² from one grid to the next.
     """
     size = 1 << max(side - 1, 31).bit_length()
     noise = 2 * draws.uniform("plasma", (n, size, size)) - 1
     height = np.zeros((n, size, size), np.float32)
-    step, amplitude = size, 1.0
-    while step >= 2:
+    step, amplitude = size, np.float32(1)
+    while step > 1:
         half = step // 2
-        corners = height[:, ::step, ::step]
-        centres = height[:, half::step, half::step]
-        down = corners + np.roll(corners, -1, 1)
-        centres[:] = (down + np.roll(down, -1, 2)) / 4
+        corners, centres = height[:, ::step, ::step], height[:, half::step, half::step]
+        sides = corners + np.roll(corners, -1, axis=1)
+        centres[:] = (sides + np.roll(sides, -1, axis=2)) / 4
         centres += amplitude * noise[:, half::step, half::step]
-        across = centres + np.roll(centres, 1, 1) + corners + np.roll(corners, -1, 2)
-        height[:, ::step, half::step] = across / 4 + amplitude * noise[:, ::step, half::step]
-        along = centres + np.roll(centres, 1, 2) + down
-        height[:, half::step, ::step] = along / 4 + amplitude * noise[:, half::step, ::step]
-        step, amplitude = half, amplitude / decay**2
+        tops = corners + np.roll(corners, -1, axis=2) + centres + np.roll(centres, 1, axis=1)
+        height[:, ::step, half::step] = tops / 4 + amplitude * noise[:, ::step, half::step]
+        sides += centres + np.roll(centres, 1, axis=2)
+        height[:, half::step, ::step] = sides / 4 + amplitude * noise[:, half::step, ::step]
+        step, amplitude = half, amplitude / np.float32(decay**2)
     height -= height.min(axis=(1, 2), keepdims=True)
-    return height / height.max(axis=(1, 2), keepdims=True)
+    height /= height.max(axis=(1, 2), keepdims=True)
+    return height
 
 
 def spatter(
     x: NDArray[np.uint8],
-    constants: tuple[float, float, float, float, float, int],
+    constants: tuple[float, float, float, float, float, bool],
     draws: Draws,
-) -> NDArray[np.float32]:
-    """Drops on the lens: smooth noise above a threshold, clear water or (``mud``) brown."""
-    mean, spread, sigma, threshold, strength, mud = constants
-    n, height, width, channels = x.shape
-    noise = np.float32(mean) + np.float32(spread) * draws.normal("liquid", (n, height, width))
-    liquid = separable(noise, _smooth(height, width, sigma))
-    liquid[liquid < threshold] = 0
-    scene = x.astype(np.float32)
-    if mud:
-        cover = separable((liquid > 0).astype(np.float32), _smooth(height, width, strength))
-        cover[cover < 0.8] = 0
-        colour = np.array([63, 42, 20], np.float32)
+) -> NDArray[np.uint8]:
+    """Let drops fall on the lens: smooth noise above a threshold, clear water or brown mud."""
+    mean, spread, sigma, threshold, strength, muddy = constants
+    n, height, width, _ = x.shape
+    liquid = np.float32(mean) + np.float32(spread) * draws.normal("liquid", (n, height, width))
+    liquid = separable(liquid, gaussian_terms(height, width, sigma))
+    liquid *= liquid >= threshold
+    planes = to_planes(x)
+    if muddy:
+        cover = (liquid > 0).astype(np.float32)
+        cover = separable(cover, gaussian_terms(height, width, strength))
+        cover *= cover >= 0.8
+        planes *= 1 - cover[:, np.newaxis]
     else:
-        cover = np.float32(strength) * _relief(liquid)
-        colour = np.array([175, 238, 238], np.float32)
-    if channels == 1:
-        colour = np.atleast_1d(colour @ LUMA)
-    cover = cover[..., np.newaxis]
-    return scene * (1 - mud * cover) + cover * colour
+        cover = np.float32(strength) * _shine(liquid)
+    colour = MUD if muddy else WATER
+    colour = colour if planes.shape[1] == 3 else np.array([colour @ LUMA])
+    planes += cover[:, np.newaxis] * colour[:, np.newaxis, np.newaxis]
+    return from_planes(planes)
 
 
-def _relief(liquid: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Light on the drops: where the surface rises from the upper left, relative to the brightest."""
-    return liquid / np.maximum(liquid.max(axis=(1, 2), keepdims=True), 1e-6)
+def _shine(liquid: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Light water from the upper left, so that slopes shine; the brightest spot is 1.
+
+    The published code shades a distance transform of the drops' edges; this shades their surface.
+    """
+    slope, soft = _slope_terms(*liquid.shape[1:])
+    light = np.maximum(separable(liquid, slope), 0)
+    light = liquid * separable(light, soft)
+    return light / np.maximum(light.max(axis=(1, 2), keepdims=True), np.float32(1e-6))
 
 
 @lru_cache
-def _smooth(
-    height: int, width: int, sigma: float
-) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    return [(gaussian_matrix(height, sigma, "nearest"), gaussian_matrix(width, sigma, "nearest"))]
+def _slope_terms(height: int, width: int) -> tuple[Terms, Terms]:
+    """Slope down the diagonal, weights (-2 -1 0; -1 0 1; 0 1 2), and a mean of 3 × 3 pixels."""
+    ones, rise = np.ones(3), np.array([-1.0, 0.0, 1.0])
+    flat, steep = (
+        (filter_matrix(height, kernel, "mirror"), filter_matrix(width, kernel, "mirror"))
+        for kernel in (ones, rise)
+    )
+    slope = [(steep[0], flat[1]), (flat[0], steep[1])]
+    return slope, [(flat[0] / np.float32(9), flat[1])]
