@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from temperance import maps, metrics, rows
 from temperance._checks import InputError, NotIdentified
+from temperance.artefact import load, save
 from temperance.doors import binary_logits, from_probabilities
 from temperance.interval import Interval
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
@@ -59,9 +60,11 @@ __all__ = [
     "fit_temperature",
     "fit_vector",
     "from_probabilities",
+    "load",
     "maps",
     "metrics",
     "rows",
+    "save",
 ]
 
 
