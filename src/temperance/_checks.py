@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, as_floating, namespace, to_numpy
+from temperance._arrays import as_array, as_floating, detached, namespace, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,27 +172,46 @@ class BlockCheck:
 
 def check_values(logits: Array, name: str = "logits") -> None:
     """Raise unless a map may be applied: finite values, and not probabilities."""
-    _check_finite(logits, name, 0)
-    if _on_simplex(logits):
-        raise _probabilities(name, int(logits.shape[0]))
+    z = detached(logits)  # gradients flow through the map, not through its checks
+    _check_finite(z, name, 0)
+    if _on_simplex(z):
+        raise _probabilities(name, int(z.shape[0]))
+
+
+def check_range(calibrated: Array) -> None:
+    """Raise when a map has carried finite logits out of the range of their dtype."""
+    place = _first_not_finite(calibrated)
+    if place is not None:
+        msg = (
+            f"logits must stay finite under the map. Row {place[0]}, class {place[1]} overflows "
+            f"{calibrated.dtype}; pass logits of a wider dtype or a smaller scale."
+        )
+        raise InputError(msg)
 
 
 def _check_finite(block: Array, name: str, start: int) -> None:
-    xp = namespace(block)
-    with np.errstate(all="ignore"):
-        total = float(xp.sum(block, dtype=xp.float64))
-    if np.isfinite(total):
-        return
-    finite = np.isfinite(to_numpy(block))
-    if not finite.all():  # a sum of finite numbers may still overflow
-        row, column = (int(i) for i in np.argwhere(~finite)[0])
-        value = float(block[row, column])
+    place = _first_not_finite(block)
+    if place is not None:
+        value = float(block[place])
         msg = (
-            f"{name} must be finite. Row {start + row}, class {column} is "
+            f"{name} must be finite. Row {start + place[0]}, class {place[1]} is "
             f"{'NaN' if np.isnan(value) else value}; drop that row, or give an impossible class a "
             f"large negative logit."
         )
         raise InputError(msg)
+
+
+def _first_not_finite(block: Array) -> tuple[int, int] | None:
+    xp = namespace(block)
+    with np.errstate(all="ignore"):
+        total = float(xp.sum(block, dtype=xp.float64))
+    if np.isfinite(total):
+        return None
+    finite = np.isfinite(to_numpy(block))
+    if finite.all():  # a sum of finite numbers may overflow
+        return None
+    row, column = np.argwhere(~finite)[0]
+    return int(row), int(column)
 
 
 def _probabilities(name: str, rows: int) -> InputError:

@@ -289,7 +289,7 @@ def _compact(value: object) -> str:
 def _plain(value: object) -> object:
     """Turn NumPy values into what JSON knows."""
     if is_numpy(value) or isinstance(value, np.generic):
-        return value.tolist()
+        return cast("Any", value).tolist()
     msg = f"facts must be JSON. Got {type(value).__name__} instead."
     raise InputError(msg)
 

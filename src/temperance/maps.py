@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from temperance import _checks
-from temperance._arrays import Array, like, namespace, widened
+from temperance._arrays import (
+    Array,
+    as_array,
+    as_floating,
+    like,
+    namespace,
+    to_numpy,
+    widened,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,10 +55,13 @@ class Map(ABC):
         if self.n_classes is not None:
             _checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
         _checks.check_values(z)
-        return namespace(z).astype(self._apply(widened(z)), z.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            calibrated = namespace(z).astype(self._apply(widened(z)), z.dtype)
+        _checks.check_range(calibrated)
+        return calibrated
 
     def predict_proba(self, logits: object) -> Array:
-        """Return calibrated class probabilities."""
+        """Return calibrated class probabilities, of the kind, dtype and device of ``logits``."""
         return softmax(self(logits))
 
     def parameters(self) -> dict[str, NDArray[np.float64]]:
@@ -69,12 +80,16 @@ class Map(ABC):
 
 
 def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
-    array = np.array(value, dtype=np.float64)
-    if array.ndim != ndim or not np.isfinite(array).all():
-        msg = f"{name} must be a finite array with {ndim} axes. Got shape {array.shape}."
+    array = as_array(value)
+    real = None if array is None else as_floating(to_numpy(array))
+    if real is None or real.ndim != ndim or min(real.shape) < 2 or not np.isfinite(real).all():
+        got = type(value).__name__ if real is None else f"shape {real.shape}"
+        demand = f"finite numbers with {ndim} axes of two classes or more"
+        msg = f"{name} must be {demand}. Got {got} instead."
         raise _checks.InputError(msg)
-    array.flags.writeable = False
-    object.__setattr__(owner, name, array)
+    frozen = np.array(real, dtype=np.float64)
+    frozen.flags.writeable = False
+    object.__setattr__(owner, name, frozen)
 
 
 @final
