@@ -49,8 +49,8 @@ def _split(batch: Any) -> tuple[Any, Any]:
     if len(entries) > 2 and not _is_index(entries[1]):
         raise InputError(
             f"the second entry of a batch must be its labels. Got a batch of {len(entries)} "
-            f"entries, the second {_describe(entries[1])}; say what is what with step=lambda model, "
-            f"batch: (output, labels)."
+            f"entries, the second {_describe(entries[1])}; say what is what with step=lambda "
+            f"model, batch: (output, labels)."
         )
     return entries[0], entries[1]
 

@@ -8,6 +8,8 @@ rows than the example with other values.
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import logging
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +39,7 @@ def export_program(module: CalibratedModule, path: Path | None, example: Any) ->
     """Export, save, load back and verify; see `CalibratedModule.export_program`."""
     call = _call(module, example)
     with _exporting(module, "torch.export"):
-        program = _export(module, call)
+        program = torch.export.export(**_traced(module, call), strict=False)
         if path is None:
             _verify(module, call, lambda args, kwargs: program.module()(*args, **kwargs))
             return program
@@ -60,10 +62,11 @@ def export_onnx(module: CalibratedModule, path: Path, example: Any) -> None:
 
     call = _call(module, example)
     with _exporting(module, "ONNX"), _whole_file(path) as temporary:
+        traced = _traced(module, call)
         torch.onnx.export(
-            _export(module, call),
+            traced.pop("mod"),
+            **traced,
             f=temporary,
-            input_names=_input_names(module, call),
             output_names=["logits"],
             external_data=False,
             dynamo=True,
@@ -79,25 +82,42 @@ def export_onnx(module: CalibratedModule, path: Path, example: Any) -> None:
         _verify(module, call, run)
 
 
-class _Logits(nn.Module):
-    """The module with its logits as the only output."""
+def _traced(module: CalibratedModule, call: Call) -> dict[str, Any]:
+    """Return what exporters ask for: the model, inputs, and which sizes are free.
 
-    def __init__(self, module: nn.Module) -> None:
+    Two rows or more, for a batch of one would be taken for a constant.
+    """
+    args, kwargs = _rows(call, range(max(2, _batch_size(call))))
+    named = dict(zip(_names(module, len(args)), args, strict=True)) | kwargs
+    batch = torch.export.Dim("batch")
+    shapes = pytree.tree_map(lambda t: {0: batch} if _batched(t) else None, named)
+    logits = _Logits(module, list(named))
+    return {"mod": logits, "args": args, "kwargs": kwargs, "dynamic_shapes": shapes}
+
+
+class _Logits(nn.Module):
+    """The module with its logits as the only output, and the names of its inputs."""
+
+    def __init__(self, module: CalibratedModule, names: list[str]) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return find_logits(self.module(*args, **kwargs))[0]
+        def forward(*args: Any, **kwargs: Any) -> Tensor:
+            return find_logits(module(*args, **kwargs))[0]
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
+        self.forward = forward
 
 
-def _export(module: CalibratedModule, call: Call) -> ExportedProgram:
-    """Trace with two rows or more, for torch.export takes a batch of one as a constant."""
-    args, kwargs = _rows(call, range(max(2, _batch_size(call))))
-    batch = torch.export.Dim("batch")
-    shapes = pytree.tree_map(lambda t: {0: batch} if _batched(t) else None, (args, kwargs))
-    spec = {"args": shapes[0]} if args else {}
-    spec |= {"kwargs": shapes[1]} if kwargs else {}
-    return torch.export.export(_Logits(module), args, kwargs, dynamic_shapes=spec)
+def _names(module: CalibratedModule, n: int) -> list[str]:
+    """Return the names that the model gives to its first positional inputs."""
+    try:
+        parameters = list(forward_signature(module).parameters.values())[:n]
+    except (TypeError, ValueError):  # a scripted module
+        parameters = []
+    plain = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return plain if len(plain) == n else [f"input_{i}" for i in range(n)]
 
 
 def _verify(module: CalibratedModule, call: Call, run: Callable[[Any, Any], Tensor]) -> None:
@@ -159,22 +179,15 @@ def _rows(call: Call, rows: range, scale: float = 1.0) -> Call:
     return pytree.tree_map(cut, call)
 
 
-def _input_names(module: CalibratedModule, call: Call) -> list[str] | None:
-    """Return the names that the model gives to its inputs, where each is one tensor."""
-    args, kwargs = call
-    try:
-        named = forward_signature(module).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return None
-    return list(named) if all(isinstance(t, Tensor) for t in named.values()) else None
-
-
 @contextmanager
 def _exporting(module: nn.Module, form: str) -> Iterator[None]:
     """Run an export in evaluation mode, without gradients, quietly, with one kind of error."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
     try:
         with evaluating(module), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what torch says to itself while it exports
+            log.setLevel(logging.ERROR)
             yield
     except InputError:
         raise
@@ -187,6 +200,8 @@ def _exporting(module: nn.Module, form: str) -> Iterator[None]:
             f"model must be one that {form} can express. Got {type(root).__name__}: {reason}; "
             f"deploy the module itself, or change the model."
         ) from error
+    finally:
+        log.setLevel(level)
 
 
 @contextmanager
