@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from temperance.shifts.draws import Draws
 
+    Group = tuple[int, NDArray[np.intp], NDArray[np.intp]]
+
 
 def brightness(x: NDArray[np.uint8], amount: float, _draws: Draws) -> NDArray[np.uint8]:
     """Raise the value: V' = min(V + c, 1)."""
     planes = to_planes(x)
-    value = planes.max(axis=1, keepdims=True)
+    value = planes.max(axis=0)
     raised = np.minimum(value + np.float32(255 * amount), 255)
     planes *= raised / np.maximum(value, 1)
     planes += raised * (value == 0)  # black has no colour to keep: it turns grey
@@ -42,13 +44,13 @@ def saturate(
         return x
     scale, shift = (np.float32(c) for c in constants)
     planes = to_planes(x)
-    value = planes.max(axis=1, keepdims=True)
-    chroma = value - planes.min(axis=1, keepdims=True)  # V S
+    value = planes.max(axis=0)
+    chroma = value - planes.min(axis=0)  # V S
     wanted = np.clip(scale * chroma + shift * value, 0, value)  # V S'
     planes -= value
     planes *= wanted / np.maximum(chroma, 1)
     planes += value
-    planes[:, 1:] -= wanted * (chroma == 0)
+    planes[1:] -= wanted * (chroma == 0)
     return from_planes(planes)
 
 
@@ -65,41 +67,56 @@ def contrast(x: NDArray[np.uint8], factor: float, _draws: Draws) -> NDArray[np.f
 
 
 def pixelate(x: NDArray[np.uint8], factor: float, _draws: Draws) -> NDArray[np.uint8]:
-    """Shrink to ``factor`` of the size by means over cells and blow up again, as Pillow's BOX."""
+    """Shrink to ``factor`` of the size by means over cells, and show the cells at full size."""
     n, height, width, channels = x.shape
     lines = x.reshape(n, height, -1)
-    widths, place = _cells(width, factor)
-    at = (place[:, np.newaxis] * channels + np.arange(channels)).ravel()
-    lines = np.take(_running_means(lines, widths, channels, 2), at, axis=2)
-    widths, place = _cells(height, factor)
-    return np.take(_running_means(lines, widths, 1, 1), place, axis=1).reshape(x.shape)
+    shown, groups = _cells(height, factor)
+    cells = np.empty((n, int(shown[-1]) + 1, lines.shape[2]), np.uint8)
+    for size, rows, first in groups:
+        cells[:, rows] = _mean([np.take(lines, first + i, axis=1) for i in range(size)])
+    # Single columns are slow to pick: pick once, from the means of all neighbours, side by side.
+    sizes, at = _columns(width, factor, channels)
+    means = [
+        _mean([cells[:, :, i * channels : (width - size + 1 + i) * channels] for i in range(size)])
+        for size in sizes
+    ]
+    means = np.take(np.concatenate(means, axis=2), at, axis=2)
+    return np.take(means, shown, axis=1).reshape(x.shape)
 
 
-def _running_means(
-    lines: NDArray[np.uint8], widths: tuple[int, ...], step: int, axis: int
-) -> NDArray[np.uint8]:
-    """Means of ``width`` entries, ``step`` apart, from every place along ``axis``, side by side."""
-    length = lines.shape[axis]
-    total = lines.astype(np.uint16)
-    means = [lines] if 1 in widths else []
-    for count in range(2, widths[-1] + 1):
-        head = [slice(None)] * 3
-        head[axis] = slice(length - (count - 1) * step)
-        tail = [slice(None)] * 3
-        tail[axis] = slice((count - 1) * step, length)
-        total[tuple(head)] += lines[tuple(tail)]
-        if count in widths:
-            means.append(((total + np.uint16(count // 2)) // np.uint16(count)).astype(np.uint8))
-    return np.concatenate(means, axis=axis) if len(means) > 1 else means[0]
+def _mean(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Mean of bytes, rounded to the nearest and halves up."""
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2:  # (a + b + 1) // 2 without leaving the bytes, by far the fastest
+        a, b = parts
+        return (a | b) - ((a ^ b) >> 1)
+    total = np.sum(parts, axis=0, dtype=np.uint16)
+    return ((total + len(parts) // 2) // len(parts)).astype(np.uint8)
 
 
 @lru_cache
-def _cells(length: int, factor: float) -> tuple[tuple[int, ...], NDArray[np.intp]]:
-    """Widths that cells have, and where among the running means each pixel finds its cell's."""
-    cells = int(length * factor)
-    edges = np.arange(cells + 1) * length / cells
-    first = np.ceil(edges - 0.5).astype(np.intp)  # pixels whose centre lies in the cell
-    count = np.diff(first)
-    widths = tuple(int(w) for w in np.unique(count))
-    shown = ((np.arange(length) + 0.5) * cells / length).astype(np.intp)
-    return widths, (np.searchsorted(widths, count) * length + first[:-1])[shown]
+def _cells(length: int, factor: float) -> tuple[NDArray[np.intp], list[Group]]:
+    """The cell that every pixel shows; and by size the cells and the first pixel of each.
+
+    A pixel belongs to the cell that holds its centre, as in Pillow's filter BOX.
+    """
+    number = int(length * factor)
+    shown = ((np.arange(length) + 0.5) * number / length).astype(np.intp)
+    first = np.ceil(np.arange(number + 1) * length / number - 0.5).astype(np.intp)
+    size = np.diff(first)
+    groups = [(int(s), np.flatnonzero(size == s), first[:-1][size == s]) for s in np.unique(size)]
+    return shown, groups
+
+
+@lru_cache
+def _columns(width: int, factor: float, channels: int) -> tuple[list[int], NDArray[np.intp]]:
+    """Sizes of cells; and where every value finds its mean among those of all neighbours."""
+    shown, groups = _cells(width, factor)
+    place = np.empty(int(shown[-1]) + 1, np.intp)
+    start = 0
+    for size, cells, first in groups:
+        place[cells] = start + first
+        start += width - size + 1
+    at = place[shown, np.newaxis] * channels + np.arange(channels)
+    return [size for size, _, _ in groups], at.ravel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance._checks import InputError, check_number
-from temperance.shifts.images import check_images, from_planes, in_chunks
+from temperance.shifts.images import check_images, from_planes, in_chunks, to_planes
 from temperance.shifts.planes import gaussian_matrix, separable
 
 if TYPE_CHECKING:
@@ -102,23 +102,21 @@ def read_at(
 
     ``rows`` and ``columns`` are (H', W') for all images or (n, H', W'), one map per image.
     """
-    n, height, width, channels = x.shape
-    top = np.minimum(rows.astype(np.int32), height - 2)  # truncation: places are not negative
-    left = np.minimum(columns.astype(np.int32), width - 2)
-    down, right = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
+    n, height, width, _ = x.shape
+    rows, columns = rows.astype(np.float32), columns.astype(np.float32)
+    top = np.minimum(np.floor(rows), height - 2)
+    left = np.minimum(np.floor(columns), width - 2)
+    down, right = rows - top, columns - left
     image = np.arange(n)[:, np.newaxis, np.newaxis] * (height * width)
-    cell = image + (top * np.int32(width) + left)
-    corners = [
-        (cell, (1 - down) * (1 - right)),
-        (cell + 1, (1 - down) * right),
-        (cell + width, down * (1 - right)),
-        (cell + (width + 1), down * right),
-    ]
-    planes = np.empty((n, channels, *cell.shape[1:]), np.float32)
-    for channel in range(channels):
-        flat = np.ascontiguousarray(x[..., channel]).ravel()
-        values = [np.take(flat, place) * weight for place, weight in corners]
-        planes[:, channel] = sum(values[1:], values[0])
+    cell = image + (top * width + left).astype(np.int32)
+    planes = np.empty((x.shape[3], *cell.shape), np.float32)
+    for plane, source in zip(planes, to_planes(x), strict=True):
+        flat = source.ravel()
+        a, b = np.take(flat, cell, mode="clip"), np.take(flat[1:], cell, mode="clip")
+        c, d = (np.take(flat[start:], cell, mode="clip") for start in (width, width + 1))
+        a += right * (b - a)  # between the upper two, between the lower two, between those
+        c += right * (d - c)
+        np.add(a, down * (c - a), out=plane)
     return from_planes(planes)
 
 

@@ -40,33 +40,37 @@ LUMA_TABLE = np.array(
         [72, 92, 95, 98, 112, 100, 103, 99],
     ]
 )
+# Luma, and blue and red less luma, each in the range of a byte (JFIF).
+TO_LUMA_CHROMA = np.array(
+    [
+        [0.299, 0.587, 0.114],
+        [-0.168736, -0.331264, 0.5],
+        [0.5, -0.418688, -0.081312],
+    ],
+    np.float32,
+)
 CHROMA_TABLE = np.full((8, 8), 99)
 CHROMA_TABLE[:4, :4] = [[17, 18, 24, 47], [18, 21, 26, 66], [24, 26, 56, 99], [47, 66, 99, 99]]
 
 
 def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]:
     """Pass images through JPEG at ``quality`` (1 to 100)."""
-    n, height, width, channels = x.shape
     planes = to_planes(x)
-    if channels == 1:
-        planes[:, 0] = _quantise(planes[:, 0] - 128, quality, "luma")
-        planes += 128
+    if len(planes) == 1:
+        planes[0] = _quantised(planes[0] - 128, quality, "luma") + 128
         return from_planes(planes)
-    red, green, blue = planes[:, 0], planes[:, 1], planes[:, 2]
-    luma = np.float32(0.299) * red + np.float32(0.587) * green + np.float32(0.114) * blue
-    chroma = np.empty((2, n, height, width), np.float32)
-    np.multiply(blue - luma, np.float32(0.5 / 0.886), out=chroma[0])
-    np.multiply(red - luma, np.float32(0.5 / 0.701), out=chroma[1])
-    chroma = _quantise(_halved(chroma.reshape(-1, height, width)), quality, "chroma")
-    to_blue, to_red = separable(chroma, _doubling(height, width)).reshape(2, n, height, width)
-    luma = _quantise(np.rint(luma) - 128, quality, "luma") + 128
-    planes[:, 0] = luma + np.float32(1.402) * to_red
-    planes[:, 1] = luma - np.float32(0.344136) * to_blue - np.float32(0.714136) * to_red
-    planes[:, 2] = luma + np.float32(1.772) * to_blue
+    channels, n, height, width = planes.shape
+    luma, *chroma = (TO_LUMA_CHROMA @ planes.reshape(channels, -1)).reshape(planes.shape)
+    luma = _quantised(np.rint(luma) - 128, quality, "luma") + 128
+    chroma = _quantised(_halved(np.concatenate(chroma)), quality, "chroma")
+    blue, red = separable(chroma, _doubling(height, width)).reshape(2, n, height, width)
+    planes[0] = luma + np.float32(1.402) * red
+    planes[1] = luma - np.float32(0.344136) * blue - np.float32(0.714136) * red
+    planes[2] = luma + np.float32(1.772) * blue
     return from_planes(planes)
 
 
-def _quantise(plane: NDArray[np.float32], quality: int, kind: str) -> NDArray[np.float32]:
+def _quantised(plane: NDArray[np.float32], quality: int, kind: str) -> NDArray[np.float32]:
     """Transform, round and transform back the blocks of centred planes (n, H, W)."""
     n, height, width = plane.shape
     plane = _filled(plane, 8)

@@ -45,17 +45,17 @@ def snow(
     angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
     flakes = 255 * streak(flakes[..., np.newaxis], radius, sigma, angle)[..., 0]
     scene = to_planes(x)
-    pale = np.maximum(scene, (1.5 * _grey(scene) + 127.5)[:, np.newaxis])
+    pale = np.maximum(scene, np.float32(1.5) * _grey(scene) + np.float32(127.5))
     fallen = flakes + flakes[:, ::-1, ::-1]
-    return from_planes(keep * scene + (1 - keep) * pale + fallen[:, np.newaxis])
+    return from_planes(np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen)
 
 
 def _grey(planes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Luminance, (n, H, W)."""
-    if planes.shape[1] == 1:
-        return planes[:, 0]
-    red, green, blue = LUMA
-    return red * planes[:, 0] + green * planes[:, 1] + blue * planes[:, 2]
+    if len(planes) == 1:
+        return planes[0]
+    red, green, blue = planes
+    return LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
 
 
 def frost(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.float32]:
@@ -82,8 +82,8 @@ def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> N
     strength, decay = constants
     n, height, width, _ = x.shape
     planes = to_planes(x)
-    white = planes.max(axis=(1, 2, 3), keepdims=True)
-    mist = plasma(n, max(height, width), decay, draws)[:, np.newaxis, :height, :width]
+    white = planes.max(axis=0).max(axis=(1, 2), keepdims=True)
+    mist = plasma(n, max(height, width), decay, draws)[:, :height, :width]
     planes += np.float32(255 * strength) * mist
     planes *= white / (white + np.float32(255 * strength))
     return from_planes(planes)
@@ -132,12 +132,12 @@ def spatter(
         cover = (liquid > 0).astype(np.float32)
         cover = separable(cover, gaussian_terms(height, width, strength))
         cover *= cover >= 0.8
-        planes *= 1 - cover[:, np.newaxis]
+        planes *= 1 - cover
     else:
         cover = np.float32(strength) * _shine(liquid)
     colour = MUD if muddy else WATER
-    colour = colour if planes.shape[1] == 3 else np.array([colour @ LUMA])
-    planes += cover[:, np.newaxis] * colour[:, np.newaxis, np.newaxis]
+    for plane, value in zip(planes, colour if len(planes) == 3 else [colour @ LUMA], strict=True):
+        plane += value * cover
     return from_planes(planes)
 
 
