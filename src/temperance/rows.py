@@ -133,7 +133,7 @@ class ArrayRows(Rows):
         check = None if self._checked else _checks.BlockCheck(self._name)
         size = max(1, BLOCK // self.n_classes)
         for start in range(0, self.n, size):
-            rows = slice(start, start + size)
+            rows = slice(start, min(start + size, self.n))
             block = Block(
                 self.logits[rows, :],
                 None if self.labels is None else self.labels[rows],
