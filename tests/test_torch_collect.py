@@ -14,7 +14,8 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import temperance as tp
-from temperance.torch import collect, collect_logits, stream_logits
+from temperance import _progress
+from temperance.torch import collect_logits, stream_logits
 
 N, K = 11, 3
 Pair = namedtuple("Pair", "x y")  # noqa: PYI024 - what loaders yield
@@ -438,7 +439,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("sized", [True, False])
 def test_progress_shows_on_a_terminal_after_a_second(monkeypatch, sized):
     clock = iter(np.arange(0, 100, 0.4))
-    monkeypatch.setattr(collect.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", Terminal())
     batches = [X] * 6
     collect_logits(Net(), batches if sized else (batch for batch in batches))
@@ -452,7 +453,7 @@ def test_progress_shows_on_a_terminal_after_a_second(monkeypatch, sized):
 def test_progress_is_silent_when_quick_or_piped(monkeypatch, terminal):
     step = 0.001 if terminal else 1.0
     clock = iter(np.arange(0, 1000, step))
-    monkeypatch.setattr(collect.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", Terminal() if terminal else io.StringIO())
     collect_logits(Net(), [X] * 6)
     assert sys.stderr.getvalue() == ""

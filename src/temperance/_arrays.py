@@ -113,8 +113,14 @@ def detached(x: Array) -> Array:
 
 def like(values: NDArray[Any], x: Array) -> Array:
     """Return NumPy ``values`` as an array of the kind, dtype and device of ``x``."""
+    return namespace(x).astype(beside(values, x), x.dtype, copy=False)
+
+
+def beside(values: NDArray[Any], x: Array) -> Array:
+    """Return NumPy ``values``, dtype kept, as an array of the kind and on the device of ``x``."""
     if is_numpy(x):
-        return values.astype(x.dtype, copy=False)
-    xp = namespace(x)
+        return values
+    if not values.flags.writeable:  # torch takes no read-only memory
+        values = values.copy()
     device = array_api_compat.device(x)  # pyright: ignore[reportUnknownMemberType]
-    return xp.asarray(values, dtype=x.dtype, device=device)
+    return namespace(x).asarray(values, device=device)

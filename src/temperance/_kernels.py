@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import is_numpy, namespace
+from temperance._arrays import beside, is_numpy, namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,16 +83,15 @@ def _moments_elsewhere(block: Block, beta: float) -> Totals:
     e = xp.exp(u)
     s0 = xp.sum(e, axis=1)
     m1, m2, m3 = (xp.sum(e * u**r, axis=1) / s0 for r in (1, 2, 3))
-    device = z.device
     y, w = block.labels, block.weight
-    mass = xp.ones_like(s0) if w is None else xp.asarray(w, device=device)
+    mass = xp.ones_like(s0) if w is None else beside(w, z)
     if y is None:
         target = xp.zeros_like(s0)
     elif y.ndim == 1:
-        index = xp.asarray(y, device=device)[:, None]
+        index = beside(y, z)[:, None]
         target = xp.take_along_axis(u, index, axis=1)[:, 0] * mass
     else:
-        soft = xp.asarray(y, device=device)
+        soft = beside(y, z)
         target = xp.sum(u * soft, axis=1) * mass
         mass = mass * xp.sum(soft, axis=1)
     variance = m2 - m1 * m1
@@ -112,13 +111,13 @@ def edges(block: Block) -> Totals:
     top = xp.astype(xp.max(z, axis=1), xp.float64)
     mean = xp.sum(z, axis=1, dtype=xp.float64) / z.shape[1]
     y, w = block.labels, block.weight
-    mass = xp.ones_like(top) if w is None else xp.asarray(w, device=z.device)
+    mass = xp.ones_like(top) if w is None else beside(w, z)
     if y is None:
         own = top
     elif y.ndim == 1:
-        index = xp.asarray(y, device=z.device)[:, None]
+        index = beside(y, z)[:, None]
         own = xp.astype(xp.take_along_axis(z, index, axis=1)[:, 0], xp.float64)
     else:
-        own = xp.sum(xp.astype(z, xp.float64) * xp.asarray(y, device=z.device), axis=1)
+        own = xp.sum(xp.astype(z, xp.float64) * beside(y, z), axis=1)
     totals = (mass * (top - own), mass * (own - mean), mass * (top - mean), mass)
     return tuple(float(xp.sum(t)) for t in totals)

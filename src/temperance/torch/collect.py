@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, final
@@ -13,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from temperance._checks import InputError
+from temperance._progress import tracked
 from temperance.doors import binary_logits
 from temperance.torch.exchange import Step, device_of, find_logits, is_one_logit, run, to_device
-
-PATIENCE = 1.0  # seconds before a progress bar shows
-WIDTH = 30  # characters of the bar
 
 
 def collect_logits(
@@ -130,7 +125,7 @@ class LogitStream:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
-        for i, batch in enumerate(tracked(self.loader)):
+        for i, batch in enumerate(tracked(self.loader, "batches")):
             with (
                 torch.no_grad(),
                 evaluating(self.model),
@@ -158,34 +153,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         for module, training in before:  # parents come before their children
             if module.training != training:
                 module.train(training)  # not the flag alone: some models do more in train()
-
-
-def tracked(loader: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches; on a terminal, and once it has taken a second, draw how far they are."""
-    total = operator.length_hint(loader)
-    start = drawn = time.monotonic()
-    silent = not sys.stderr.isatty()
-    shown = False
-    try:
-        for done, batch in enumerate(loader):
-            now = time.monotonic()
-            if not silent and now - start > PATIENCE and now - drawn > 0.1:
-                sys.stderr.write("\r\033[K" + _bar(done, total, now - start))
-                sys.stderr.flush()
-                drawn, shown = now, True
-            yield batch
-    finally:
-        if shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
-
-
-def _bar(done: int, total: int, seconds: float) -> str:
-    if not total:
-        return f"{done} batches, {seconds:.0f} s"
-    full = min(WIDTH, WIDTH * done // total)
-    left = seconds / done * (total - done) if done else 0
-    return f"[{'#' * full:<{WIDTH}}] {done}/{total} batches, {left:.0f} s left"
 
 
 def _destination(model: nn.Module, device: torch.device | str | None) -> torch.device | None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from temperance import _checks
-from temperance._arrays import Array, as_array, as_floating, detached, namespace, on_host, to_numpy
+from temperance._arrays import (
+    Array,
+    as_array,
+    as_floating,
+    beside,
+    detached,
+    namespace,
+    on_host,
+    to_numpy,
+)
 from temperance._checks import InputError
 from temperance.doors import binary_logits
 from temperance.rows import BLOCK, ArrayRows, Block, Rows
@@ -196,7 +205,7 @@ def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Bloc
                 wanted = y[b, start : start + size]
                 keep = wanted >= 0
                 if not keep.all():
-                    wanted, piece = wanted[keep], piece[xp.asarray(keep, device=z.device), :]
+                    wanted, piece = wanted[keep], piece[beside(keep, z), :]
             if piece.shape[0]:
                 yield Block(binary_logits(piece) if k == 1 else piece, wanted, None)
 

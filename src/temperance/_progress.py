@@ -1,0 +1,44 @@
+"""How far a loop is: a line on the terminal once it has taken a second, nothing elsewhere."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    T = TypeVar("T")
+
+PATIENCE, PERIOD = 1.0, 0.1  # seconds before the first line, and between lines
+WIDTH = 30
+
+
+def tracked(items: Iterable[T], what: str) -> Iterator[T]:
+    """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left."""
+    total = operator.length_hint(items)
+    start = drawn = time.monotonic()
+    silent = not sys.stderr.isatty()
+    shown = False
+    try:
+        for done, item in enumerate(items):
+            now = time.monotonic()
+            if not silent and now - start > PATIENCE and now - drawn > PERIOD:
+                sys.stderr.write("\r\033[K" + _line(done, total, now - start, what))
+                sys.stderr.flush()
+                drawn, shown = now, True
+            yield item
+    finally:
+        if shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _line(done: int, total: int, seconds: float, what: str) -> str:
+    if not total:
+        return f"{done} {what}, {seconds:.0f} s"
+    full = min(WIDTH, WIDTH * done // total)
+    left = seconds / done * (total - done) if done else 0.0
+    return f"[{'#' * full:<{WIDTH}}] {done}/{total} {what}, {left:.0f} s left"
