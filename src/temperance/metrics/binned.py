@@ -160,7 +160,7 @@ def unit_edges(n_bins: int) -> Floats:
 
 
 def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
-    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each confidence in [0, 1].
+    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each of n confidences in [0, 1].
 
     A product and a rounding up find it, except within rounding of an edge, where the confidence is
     compared with the edge itself.
@@ -356,7 +356,7 @@ def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Flo
     y = cast("NDArray[Any]", block.labels)
     e = np.exp(z - z.max(axis=1, keepdims=True))
     p = e / e.sum(axis=1, keepdims=True)
-    classes: NDArray[np.intp] = np.arange(p.shape[1])
-    place = bin_index(p, n_bins) + n_bins * classes
+    classes = np.arange(p.shape[1], dtype=np.intp)
+    place = bin_index(p.ravel(), n_bins).reshape(p.shape) + n_bins * classes
     truth = y if y.ndim == 2 else classes == y[:, None]
     return p, place, truth.astype(np.float64)

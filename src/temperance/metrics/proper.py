@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, final
 
+import numpy as np
+
 from temperance import _checks
 from temperance.metrics._outcomes import outcomes
 from temperance.rows import as_labelled_rows
@@ -51,11 +53,11 @@ class Scores:
     @classmethod
     def of(cls, o: Outcomes, n_classes: int) -> Scores:
         """Return the sums over the outcomes of some rows."""
-        if o.weight is None:
-            sums = (o.correct.sum(), o.nll.sum(), o.brier.sum())
-            return cls(n_classes, o.nll.size, *(float(s) for s in sums))
-        sums = (o.weight @ o.correct, o.weight @ o.nll, o.weight @ o.brier)
-        return cls(n_classes, float(o.weight.sum()), *(float(s) for s in sums))
+        columns = (o.correct, o.nll, o.brier)
+        with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
+            if o.weight is None:
+                return cls(n_classes, o.n, *(float(c.sum()) for c in columns))
+            return cls(n_classes, float(o.weight.sum()), *(float(o.weight @ c) for c in columns))
 
     def __add__(self, other: Scores) -> Scores:
         _checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from simulated import logits
+
+import temperance as tp
+from temperance import metrics
+from temperance.metrics._outcomes import outcomes
+from temperance.rows import Block, as_labelled_rows
+
+METRICS = [
+    metrics.accuracy,
+    metrics.nll,
+    metrics.brier,
+    metrics.ece,
+    metrics.adaptive_ece,
+    metrics.classwise_ece,
+    metrics.smooth_ece,
+    metrics.aurc,
+    metrics.excess_aurc,
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_pass_gives_what_the_metrics_give(dtype, weighted):
+    z, y = logits(60_000, 6, sharpness=1.5)
+    z = z.astype(dtype)
+    w = np.random.default_rng(0).random(len(y)) if weighted else None
+    rows = as_labelled_rows(z, y, w)
+    result = metrics.evaluate(rows)
+    assert rows.passes == 1
+    for name in ("accuracy", "nll", "brier", "ece"):
+        assert getattr(result, name) == getattr(metrics, name)(z, y, w)
+    assert result.n == (len(y) if w is None else pytest.approx(w.sum()))
+
+
+def test_fast_exponentials_are_right_to_a_tenth_of_a_millionth():
+    z, y = logits(200_000, 10, sharpness=1.5)
+    z = z.astype(np.float32)
+    fast, exact = metrics.evaluate(z, y), metrics.evaluate(z.astype(np.float64), y)
+    assert np.array_equal(fast.bins.counts, exact.bins.counts)
+    assert fast.accuracy == exact.accuracy
+    for name in ("nll", "brier", "ece", "confidence"):
+        assert getattr(fast, name) == pytest.approx(getattr(exact, name), rel=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 10, 130])
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_outcome_of_a_row_does_not_depend_on_its_neighbours(dtype, k, exact):
+    z, y = logits(97, k, seed=k)
+    z = z.astype(dtype)
+    together = outcomes(Block(z, y, None), exact=exact)
+    for size in (1, 2, 5, 16):
+        parts = [
+            outcomes(Block(z[i : i + size], y[i : i + size], None), exact=exact)
+            for i in range(0, 97, size)
+        ]
+        for name in ("confidence", "correct", "nll", "brier"):
+            apart = np.concatenate([getattr(part, name) for part in parts])
+            assert np.array_equal(apart, getattr(together, name))
+
+
+def test_days_add_up():
+    z, y = logits(1000, 4, sharpness=2.0)
+    first, second = (metrics.evaluate(z[i], y[i]) for i in (slice(0, 300), slice(300, None)))
+    both, whole = first + second, metrics.evaluate(z, y)
+    assert both.n == 1000
+    assert np.array_equal(both.bins.counts, whole.bins.counts)
+    for name in ("accuracy", "nll", "brier", "ece", "confidence"):
+        assert getattr(both, name) == pytest.approx(getattr(whole, name), rel=1e-13)
+
+
+KINDS = {
+    "torch": lambda a: torch.from_numpy(a),
+    "torch with gradient": lambda a: torch.from_numpy(a).requires_grad_(),
+    "array API": array_api_strict.asarray,
+    "list": lambda a: a.tolist(),
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "Fortran order": np.asfortranarray,
+    "every second row": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+    "rows": lambda a: a,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
+def test_every_kind_of_array_gives_the_same_number(metric, kind):
+    z, y = logits(90, 3)
+    assert metric(KINDS[kind](z), y) == metric(z, y)
+    if kind == "rows":
+        assert metric(as_labelled_rows(z, y)) == metric(z, y)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_half_precision_is_exact(metric, half):
+    z, y = logits(90, 3, scale=4.0)
+    narrow = torch.from_numpy(z).to(half)
+    assert metric(narrow, torch.from_numpy(y)) == pytest.approx(
+        metric(narrow.double().numpy(), y), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
+def test_memory_map(metric, tmp_path):
+    z, y = logits(90, 3)
+    z = z.astype(np.float32)
+    np.save(tmp_path / "z.npy", z)
+    assert metric(np.load(tmp_path / "z.npy", mmap_mode="r"), y) == metric(z, y)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
+def test_the_answer_is_a_python_float(metric):
+    z, y = logits(90, 3)
+    assert type(metric(z.astype(np.float32), y)) is float
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    ("z", "y", "says"),
+    [
+        ([[0.2, 0.8], [0.5, 0.5]], [0, 1], "from_probabilities"),
+        ([[1.0, np.nan], [0.0, 2.0]], [0, 1], "Row 0, class 1"),
+        ([[1.0, 3.0], [0.0, 2.0]], [0, 2], "Row 1"),
+        ([[1.0, 3.0], [0.0, 2.0]], [0], "shape"),
+        ([[1.0, 3.0], [0.0, 2.0]], None, "labels"),
+        ([1.0, 3.0], [0, 1], "binary_logits"),
+    ],
+)
+def test_bad_input_is_named(metric, z, y, says):
+    with pytest.raises(tp.InputError, match=says):
+        metric(np.array(z), y)
