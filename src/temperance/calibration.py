@@ -1,0 +1,151 @@
+"""What `temperance.calibrate` answers: a map, a verdict, and the facts behind them.
+
+These are frozen values. All that a report or a command line shows is in `Calibration.to_dict`, as
+plain numbers, strings and lists; nothing is computed from the data again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from temperance import artefact
+from temperance._checks import check_choice
+from temperance.interval import Interval
+
+if TYPE_CHECKING:
+    import os
+
+    from temperance._arrays import Array
+    from temperance.maps import Map
+
+Verdict = Literal["improved", "no-evidence", "refused"]
+VERDICTS = ("improved", "no-evidence", "refused")
+MEANING = {
+    "improved": "The calibrated confidence is expected to be closer to the truth than the model's own.",
+    "no-evidence": "Nothing shows that the model's confidence needs another map than the one it has.",
+    "refused": "These data do not support a new map. The model's own confidence is kept, unchanged.",
+}
+INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was noticed about the data, with its numbers and what to do about it.
+
+    Attributes
+    ----------
+    code : str
+        ``TP`` and three digits: 1 for the class mix, 2 for the shift, 3 for the amount of data, 4
+        for agreement of the estimates, 5 for the data themselves.
+    title : str
+        A sentence.
+    evidence : dict
+        The numbers, by name.
+    advice : str
+        What the reader can do.
+    severity : {"refuse", "warn", "note"}
+    """
+
+    code: str
+    title: str
+    evidence: dict[str, Any]
+    advice: str
+    severity: str = "note"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain facts."""
+        return {
+            "code": self.code,
+            "title": self.title,
+            "evidence": self.evidence,
+            "advice": self.advice,
+            "severity": self.severity,
+        }
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration map with its verdict: the answer of `temperance.calibrate`.
+
+    Attributes
+    ----------
+    verdict : {"improved", "no-evidence", "refused"}
+        Whether the map is expected to be better than the model's own confidence.
+    map : Map
+        Takes logits to calibrated logits. The identity or the source temperature unless improved.
+    temperature, accuracy, ece_before, ece_after : Interval
+        Estimates with 90 % intervals; none of them is measured, since there are no labels.
+        ``accuracy`` is that of the predictions of the map.
+    findings : tuple of Finding
+        Most serious first.
+    facts : dict
+        All other facts, JSON-able: sizes, class mix, histograms, estimates, assumptions, hashes.
+    """
+
+    verdict: Verdict
+    map: Map
+    temperature: Interval
+    accuracy: Interval
+    ece_before: Interval
+    ece_after: Interval
+    findings: tuple[Finding, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of artefact that this is."""
+        return "calibration"
+
+    def predict_proba(self, logits: object) -> Array:
+        """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
+        return self.map.predict_proba(logits)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration to one JSON file; `temperance.load` gives it back."""
+        artefact.save(self, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-able facts."""
+        intervals = {name: list(getattr(self, name)) for name in INTERVALS}
+        return {
+            "verdict": self.verdict,
+            "meaning": MEANING[self.verdict],
+            "map": artefact.describe_map(self.map),
+            **intervals,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "facts": self.facts,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> Calibration:
+        """Return the calibration that `to_dict` described."""
+        check_choice(facts["verdict"], VERDICTS, "verdict")
+        intervals = {name: Interval(*(float(v) for v in facts[name])) for name in INTERVALS}
+        for name, interval in intervals.items():
+            if not np.isfinite(interval).all():
+                msg = f"{name} must be finite. Got {interval} instead."
+                raise ValueError(msg)
+        return cls(
+            verdict=facts["verdict"],
+            map=artefact.build_map(facts["map"]),
+            findings=tuple(Finding(**finding) for finding in facts["findings"]),
+            facts=dict(facts["facts"]),
+            **intervals,
+        )
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report as one self-contained HTML page, and write it when a path is given."""
+        from temperance import report  # noqa: PLC0415 - needs the extra "report"
+
+        return report.to_html(self, path)
+
+    def _repr_html_(self) -> str:
+        from temperance import report  # noqa: PLC0415 - needs the extra "report"
+
+        return report.summary_html(self)
+
+
+artefact.register("calibration", Calibration.from_dict)
