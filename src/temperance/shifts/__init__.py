@@ -1,7 +1,7 @@
 """Shifts of the paper's experiments, on whole batches of images.
 
-Images are ``uint8``, (N, H, W, C) or grey (N, H, W), from 28 × 28 to 224 × 224 pixels and beyond; the
-answer has the same shape and type.
+Images are ``uint8``, (N, H, W, C) or grey (N, H, W), from 28 × 28 to 224 × 224 pixels and beyond;
+the answer has the same shape and type.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Five blurs: Gaussian, out of focus, frosted glass, motion and zoom.
 
-D. Hendrycks and T. Dietterich, ICLR 2019. Every pixel becomes a mean of pixels nearby, so a constant
-image stays as it is. The weights:
+D. Hendrycks and T. Dietterich, ICLR 2019. Every pixel becomes a mean of pixels nearby, so a
+constant image stays as it is. The weights:
 
     gaussian  a Gaussian of width σ
     defocus   a disc of the given radius, its rim smoothed by a small Gaussian
-    glass     a Gaussian; then every pixel takes the colour of a random neighbour; the Gaussian again
+    glass     a Gaussian; then pixels take the colour of a random neighbour; the Gaussian again
     motion    exp(-i²/2σ²), i = 0…2r pixels along a random direction within 45° of the rows
     zoom      equal, over the image and its magnifications by 1, 1 + s, 1 + 2s, … up to the limit
 """
@@ -91,7 +91,9 @@ def glass(
     return gaussian(x, sigma, draws)
 
 
-def motion(x: NDArray[np.uint8], constants: tuple[int, float], draws: Draws) -> NDArray[np.float32]:
+def motion(
+    x: NDArray[np.uint8], constants: tuple[int, float], draws: Draws
+) -> NDArray[np.floating]:
     """Blur along a line: ``constants`` are the radius r and σ."""
     angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
     return streak(x, *constants, angle)
@@ -99,7 +101,7 @@ def motion(x: NDArray[np.uint8], constants: tuple[int, float], draws: Draws) -> 
 
 def streak(
     x: NDArray[np.generic], radius: int, sigma: float, angle: NDArray[np.floating]
-) -> NDArray[np.float32]:
+) -> NDArray[np.floating]:
     """Σ w_i x(p + i·(sin, cos)) with w_i ∝ exp(-i²/2σ²), i = 0…2·radius; one angle per image."""
     n, height, width, _ = x.shape
     steps = np.arange(2 * radius + 1)

@@ -54,7 +54,7 @@ def saturate(
     return from_planes(planes)
 
 
-def contrast(x: NDArray[np.uint8], factor: float, _draws: Draws) -> NDArray[np.float32]:
+def contrast(x: NDArray[np.uint8], factor: float, _draws: Draws) -> NDArray[np.floating]:
     """Shrink towards the mean colour of each image."""
     n, height, width, channels = x.shape
     colour = x.astype(np.float32)
@@ -90,8 +90,8 @@ def _mean(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
         return parts[0]
     if len(parts) == 2:  # (a + b + 1) // 2 without leaving the bytes, by far the fastest
         a, b = parts
-        return (a | b) - ((a ^ b) >> 1)
-    total = np.sum(parts, axis=0, dtype=np.uint16)
+        return (a | b) - ((a ^ b) >> np.uint8(1))
+    total = np.add.reduce(parts, dtype=np.uint16)
     return ((total + len(parts) // 2) // len(parts)).astype(np.uint8)
 
 

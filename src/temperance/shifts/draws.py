@@ -54,17 +54,17 @@ class Draws:
         raw = stream.integers(0, 2**64, words, dtype=np.uint64).view(np.uint16)
         return raw[:, :each].reshape(shape)
 
-    def uniform(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    def uniform(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.floating]:
         """Uniform on (0, 1): the midpoints of 65,536 equal cells."""
         return (self.bits(purpose, shape) + np.float32(0.5)) * np.float32(1 / LEVELS)
 
-    def normal(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    def normal(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.floating]:
         """Standard normal: the quantiles at those midpoints, scaled to variance 1."""
         return np.take(normal_quantiles(), self.bits(purpose, shape))
 
 
 @cache
-def normal_quantiles() -> NDArray[np.float32]:
+def normal_quantiles() -> NDArray[np.floating]:
     """65,536 equally likely standard normal values; the largest is 4.3."""
     z = ndtri((np.arange(LEVELS) + 0.5) / LEVELS)
     return (z / z.std()).astype(np.float32)

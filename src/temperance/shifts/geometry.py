@@ -1,7 +1,7 @@
 """Rotation, rolling and elastic deformation: where a pixel comes from.
 
-Rotation and rolling are the shifts of the paper's MNIST experiments; the elastic deformation is one of
-the corruptions of D. Hendrycks and T. Dietterich, ICLR 2019.
+Rotation and rolling are the shifts of the paper's MNIST experiments; the elastic deformation is one
+of the corruptions of D. Hendrycks and T. Dietterich, ICLR 2019.
 """
 
 from __future__ import annotations
@@ -110,13 +110,12 @@ def read_at(
     image = np.arange(n)[:, np.newaxis, np.newaxis] * (height * width)
     cell = image + (top * width + left).astype(np.int32)
     planes = np.empty((x.shape[3], *cell.shape), np.float32)
-    for plane, source in zip(planes, to_planes(x), strict=True):
-        flat = source.ravel()
+    for channel, flat in enumerate(to_planes(x).reshape(len(planes), -1)):
         a, b = np.take(flat, cell, mode="clip"), np.take(flat[1:], cell, mode="clip")
         c, d = (np.take(flat[start:], cell, mode="clip") for start in (width, width + 1))
         a += right * (b - a)  # between the upper two, between the lower two, between those
         c += right * (d - c)
-        np.add(a, down * (c - a), out=plane)
+        planes[channel] = a + down * (c - a)
     return from_planes(planes)
 
 
@@ -147,7 +146,7 @@ def elastic(
     )
 
 
-def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArray[np.float32]:
+def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArray[np.floating]:
     """Maps (n, 3, 2) that undo the move of three points: origin = (row, column, 1) · map."""
     arm = min(shape) // 3
     points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
@@ -156,7 +155,7 @@ def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArra
     return np.linalg.solve(moved, np.broadcast_to(points.astype(float), (n, 3, 2))).astype("f4")
 
 
-def _mirrored(place: NDArray[np.float32], last: int) -> NDArray[np.float32]:
+def _mirrored(place: NDArray[np.floating], last: int) -> NDArray[np.floating]:
     """Mirror places at the first and the last pixel; nothing lies further off than one image."""
     return np.clip(last - np.abs(last - np.abs(place)), 0, last)
 

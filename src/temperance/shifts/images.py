@@ -15,14 +15,14 @@ from temperance._checks import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 CHUNK = 1 << 17  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
 SMALLEST, CHANNELS = 16, (1, 3)
 
 
-def check_images(images: object) -> NDArray[np.uint8]:
+def check_images(images: ArrayLike) -> NDArray[np.uint8]:
     """Return ``images`` as a ``uint8`` array of shape (N, H, W, C), or say what is wrong."""
     x = np.asarray(images)
     if x.dtype != np.uint8:
@@ -57,8 +57,8 @@ def in_chunks(
     The last piece is filled up: a matrix product may sum in another order when it has fewer rows,
     and an image must not depend on how many others come with it.
     """
-    # A freed block of this size teaches the C library to keep smaller ones: otherwise it gives every
-    # temporary array back to the system, which hands out fresh pages two to three times as slowly.
+    # A freed block of this size teaches glibc to keep smaller ones. Otherwise it returns every
+    # large temporary to the system and asks for it again, page by page: two to three times slower.
     np.empty(HEAP, np.uint8)
     out = np.empty(images.shape, np.uint8)
     step = max(1, CHUNK // max(1, images[:1].size))
@@ -84,12 +84,12 @@ def to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     return values.astype(np.uint8)
 
 
-def to_planes(x: NDArray[np.uint8]) -> NDArray[np.float32]:
+def to_planes(x: NDArray[np.uint8]) -> NDArray[np.floating]:
     """(n, H, W, C) bytes to (C, n, H, W) floats: channel by channel, plane after plane."""
     return x.transpose(3, 0, 1, 2).astype(np.float32, order="C")
 
 
-def from_planes(planes: NDArray[np.float32]) -> NDArray[np.uint8]:
+def from_planes(planes: NDArray[np.floating]) -> NDArray[np.uint8]:
     """(C, n, H, W) floats, overwritten, to (n, H, W, C) bytes."""
     out = np.empty((*planes.shape[1:], len(planes)), np.uint8)
     for channel, plane in enumerate(to_bytes(planes)):  # one transposing copy would be far slower

@@ -1,7 +1,8 @@
 """What JPEG loses (ITU-T T.81), without the coding, which loses nothing.
 
 Red, green and blue become luma and two chroma planes, the latter halved in both directions. Blocks
-``X`` of 8 × 8 values are transformed and rounded to multiples of a table ``Q`` that the quality scales:
+``X`` of 8 × 8 values are transformed and rounded to multiples of a table ``Q``, which the quality
+scales:
 
     X' = Dᵀ ( Q ∘ round( D (X - 128) Dᵀ / Q ) ) D + 128,    D the orthonormal cosine transform
 
@@ -70,7 +71,7 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
     return from_planes(planes)
 
 
-def _quantised(plane: NDArray[np.float32], quality: int, kind: str) -> NDArray[np.float32]:
+def _quantised(plane: NDArray[np.floating], quality: int, kind: str) -> NDArray[np.floating]:
     """Transform, round and transform back the blocks of centred planes (n, H, W)."""
     n, height, width = plane.shape
     plane = _filled(plane, 8)
@@ -93,18 +94,17 @@ def _transforms(quality: int, kind: str) -> tuple[Matrix, Matrix]:
     q = np.clip((table * scale + 50) // 100, 1, 255).ravel()
     d = dct(np.eye(8), axis=0, norm="ortho")
     both = np.kron(d, d)
-    return (both / q[:, np.newaxis]).T.astype(np.float32), (both * q[:, np.newaxis]).astype(
-        np.float32
-    )
+    forward, back = (both / q[:, np.newaxis]).T, both * q[:, np.newaxis]
+    return forward.astype(np.float32), back.astype(np.float32)
 
 
-def _filled(plane: NDArray[np.float32], multiple: int) -> NDArray[np.float32]:
+def _filled(plane: NDArray[np.floating], multiple: int) -> NDArray[np.floating]:
     """Repeat the last row and column until both sides are multiples."""
     down, right = (-side % multiple for side in plane.shape[1:])
     return np.pad(plane, ((0, 0), (0, down), (0, right)), mode="edge") if down or right else plane
 
 
-def _halved(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+def _halved(plane: NDArray[np.floating]) -> NDArray[np.floating]:
     """Means of 2 × 2 pixels, whole numbers."""
     plane = _filled(plane, 2)
     rows = plane[:, ::2] + plane[:, 1::2]

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from temperance.shifts.draws import Draws
 
-COUNT_BITS = 12  # 4,096 equally likely counts for each of the 256 means: the table stays in the cache
+COUNT_BITS = (
+    12  # 4,096 equally likely counts for each of the 256 means: the table stays in the cache
+)
 
 
 def gaussian(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.int16]:
@@ -38,7 +40,7 @@ def _additive(sigma: float) -> NDArray[np.int16]:
     return np.rint(255 * sigma * normal_quantiles()).astype(np.int16)
 
 
-def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.float32]:
+def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.floating]:
     """Add ``σ x z``, noise in proportion to the light."""
     noisy = np.take(_gain(sigma), draws.bits("noise", x.shape))
     noisy *= x
@@ -46,7 +48,7 @@ def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.floa
 
 
 @lru_cache
-def _gain(sigma: float) -> NDArray[np.float32]:
+def _gain(sigma: float) -> NDArray[np.floating]:
     return 1 + np.float32(sigma) * normal_quantiles()
 
 

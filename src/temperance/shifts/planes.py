@@ -1,7 +1,7 @@
 """Linear filters on image planes: along one axis a filter is a matrix, its border included.
 
-With ``X`` one plane (H, W), ``A`` (H, H) and ``B`` (W, W), the product ``A X Bᵀ`` filters columns by ``A``
-and rows by ``B``. A filter that does not separate is a short sum of such terms.
+With ``X`` one plane (H, W), ``A`` (H, H) and ``B`` (W, W), the product ``A X Bᵀ`` filters columns
+by ``A`` and rows by ``B``. A filter that does not separate is a short sum of such terms.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Matrix: TypeAlias = NDArray[np.float32]
+    Matrix: TypeAlias = NDArray[np.floating]
     Terms: TypeAlias = Sequence[tuple[Matrix, Matrix]]
 
 
-def separable(planes: NDArray[np.float32], terms: Terms) -> NDArray[np.float32]:
+def separable(planes: NDArray[np.floating], terms: Terms) -> NDArray[np.floating]:
     """Σ A X Bᵀ over ``terms`` (A, B), for every plane X in the last two axes of ``planes``."""
     lines = planes.reshape(-1, planes.shape[-1])
     products = (
@@ -65,7 +65,7 @@ def interpolation_matrix(length: int, at: NDArray[np.floating]) -> Matrix:
     return matrix.astype(np.float32)
 
 
-def gaussian_kernel(sigma: float, reach: int) -> NDArray[np.float64]:
+def gaussian_kernel(sigma: float, reach: int) -> NDArray[np.floating]:
     """Weights ``exp(-i²/2σ²)``, i = -reach…reach, that sum to 1."""
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     return kernel / kernel.sum()

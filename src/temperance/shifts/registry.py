@@ -1,7 +1,13 @@
 """The nineteen corruptions of Hendrycks and Dietterich (ICLR 2019) and their published constants.
 
-Two sets were published: CIFAR-10-C for images of 32 pixels and ImageNet-C for 224. Images of up to 64
-pixels get the first, larger ones the second.
+Two sets were published: CIFAR-10-C for images of 32 pixels and ImageNet-C for 224. Images of up to
+64 pixels get the first, larger ones the second.
+
+Severity is about how much classifiers suffer. In mean distance from the original it is monotone for
+thirteen; as published, it is not for glass blur (more smoothing undoes some of the scatter), frost
+(the scene darkens while the ice brightens), spatter (water to 3, mud from 4),
+saturate (less colour to 2, more from 3) and the elastic transform (smaller moves, but rougher), and
+severities 3 and 4 of motion blur hardly differ.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def snow(
     return from_planes(np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen)
 
 
-def _grey(planes: NDArray[np.float32]) -> NDArray[np.float32]:
+def _grey(planes: NDArray[np.floating]) -> NDArray[np.floating]:
     """Luminance, (n, H, W)."""
     if len(planes) == 1:
         return planes[0]
@@ -58,23 +58,33 @@ def _grey(planes: NDArray[np.float32]) -> NDArray[np.float32]:
     return LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
 
 
-def frost(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.float32]:
+def frost(
+    x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws
+) -> NDArray[np.floating]:
     """See through a frozen pane: ``constants`` are the shares of the scene and of the ice.
 
     The published code cuts the ice out of five photographs; here it is grown from noise.
     """
     keep, ice = (np.float32(c) for c in constants)
     n, height, width, channels = x.shape
-    panes = frozen_panes(small=max(height, width) <= 64, channels=channels)
-    size = panes.shape[1]
-    panes = np.pad(panes, ((0, 0), (0, height), (0, width), (0, 0)), mode="wrap")
-    windows = np.lib.stride_tricks.sliding_window_view(panes, (height, width), (1, 2))
-    windows = windows.transpose(0, 1, 2, 4, 5, 3)
-    which = (draws.uniform("pane", (n,)) * len(panes)).astype(np.intp)
-    top, left = (draws.uniform("place", (n, 2)) * size).astype(np.intp).T
+    windows = _windows(height, width, channels)
+    which = (draws.uniform("pane", (n,)) * len(windows)).astype(np.intp)
+    top, left = (draws.uniform("place", (n, 2)) * windows.shape[1]).astype(np.intp).T
     frosted = ice * windows[which, top, left]
     frosted += keep * x
     return frosted
+
+
+@lru_cache
+def _windows(height: int, width: int, channels: int) -> NDArray[np.uint8]:
+    """Views of every cutting (pane, top, left, H, W, C) of the frozen panes."""
+    # The published photographs are shrunk to a fifth for small images.
+    panes = frozen_panes(128, 4.0) if max(height, width) <= 64 else frozen_panes(384, 24.0)
+    if channels == 1:
+        panes = np.rint(panes @ LUMA).astype(np.uint8)[..., np.newaxis]
+    panes = np.pad(panes, ((0, 0), (0, height - 1), (0, width - 1), (0, 0)), mode="wrap")
+    windows = np.lib.stride_tricks.sliding_window_view(panes, (height, width), (1, 2))
+    return windows.transpose(0, 1, 2, 4, 5, 3)
 
 
 def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.uint8]:
@@ -89,7 +99,7 @@ def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> N
     return from_planes(planes)
 
 
-def plasma(n: int, side: int, decay: float, draws: Draws) -> NDArray[np.float32]:
+def plasma(n: int, side: int, decay: float, draws: Draws) -> NDArray[np.floating]:
     """Grow plasma fractals by diamonds and squares: (n, S, S) in [0, 1], S a power of 2 ≥ ``side``.
 
     From a coarse grid (a torus) to a fine one, the centre of every square gets the mean of its
@@ -136,12 +146,12 @@ def spatter(
     else:
         cover = np.float32(strength) * _shine(liquid)
     colour = MUD if muddy else WATER
-    for plane, value in zip(planes, colour if len(planes) == 3 else [colour @ LUMA], strict=True):
-        plane += value * cover
+    for channel, value in enumerate(colour if len(planes) == 3 else [colour @ LUMA]):
+        planes[channel] += value * cover
     return from_planes(planes)
 
 
-def _shine(liquid: NDArray[np.float32]) -> NDArray[np.float32]:
+def _shine(liquid: NDArray[np.floating]) -> NDArray[np.floating]:
     """Light water from the upper left, so that slopes shine; the brightest spot is 1.
 
     The published code shades a distance transform of the drops' edges; this shades their surface.
