@@ -1,7 +1,7 @@
 """The paper's networks, their training, and the probabilistic baselines (extra: ``experiments``).
 
 Networks by name, seeded; images are uint8 ``(n, H, W, C)`` from end to end, and a network carries
-its own normalisation.
+its own normalisation. The baselines return predictive log-probabilities, which are logits.
 
 Examples
 --------
@@ -13,74 +13,41 @@ Examples
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from temperance._checks import check_choice, check_integer
 from temperance.zoo.checkpoints import load_weights
-from temperance.zoo.densenet import densenet_cifar
-from temperance.zoo.lenet import lenet5
+from temperance.zoo.ensembles import predict_ensemble, train_ensemble
+from temperance.zoo.ll_dropout import add_last_layer_dropout, predict_ll_dropout
 from temperance.zoo.network import Network
+from temperance.zoo.networks import NETWORKS, build
 from temperance.zoo.recipes import RECIPES, Recipe
-from temperance.zoo.resnet import resnet_cifar, resnet_imagenet
-from temperance.zoo.run import Epoch, seeded
-from temperance.zoo.small_cifar import small_cifar
+from temperance.zoo.run import Epoch
+from temperance.zoo.svi import (
+    FlipoutConv2d,
+    FlipoutLinear,
+    kl_divergence,
+    predict_svi,
+    to_flipout,
+    train_svi,
+)
 from temperance.zoo.training import predict_logits, train
-from temperance.zoo.vgg import vgg16
-from temperance.zoo.wideresnet import wideresnet40_4
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = [
     "NETWORKS",
     "RECIPES",
     "Epoch",
+    "FlipoutConv2d",
+    "FlipoutLinear",
     "Network",
     "Recipe",
+    "add_last_layer_dropout",
     "build",
+    "kl_divergence",
     "load_weights",
+    "predict_ensemble",
+    "predict_ll_dropout",
     "predict_logits",
+    "predict_svi",
+    "to_flipout",
     "train",
+    "train_ensemble",
+    "train_svi",
 ]
-
-NETWORKS: dict[str, Callable[[int, int], Network]] = {
-    "lenet5": lenet5,
-    "small_cifar": small_cifar,
-    "vgg16": vgg16,
-    **{f"resnet{depth}": resnet_cifar(depth) for depth in (20, 32, 44, 56, 110)},
-    **{f"resnet{depth}": resnet_imagenet(depth) for depth in (50, 152, 200)},
-    "densenet40": densenet_cifar(40),
-    "densenet100": densenet_cifar(100),
-    "densenet100_bc": densenet_cifar(100, bc=True),
-    "wideresnet40_4": wideresnet40_4,
-}
-
-
-def build(name: str, n_classes: int, in_channels: int = 3, *, seed: int = 0) -> Network:
-    """Build an untrained network of `NETWORKS`, its weights drawn from ``seed``.
-
-    Parameters
-    ----------
-    name
-        For images up to 32 x 32 ``"lenet5"``; for 32 x 32 ``"small_cifar"``, ``"vgg16"``,
-        ``"resnet20"``, ``"resnet32"``, ``"resnet44"``, ``"resnet56"``, ``"resnet110"``,
-        ``"densenet40"``, ``"densenet100"``, ``"densenet100_bc"``, ``"wideresnet40_4"``; for
-        224 x 224 ``"resnet50"``, ``"resnet152"``, ``"resnet200"``.
-    n_classes
-        Number K of classes.
-    in_channels
-        1 for grey images, 3 for colour.
-    seed
-        Of the initial weights; torch's own random state is left alone.
-
-    Examples
-    --------
-    >>> from temperance import zoo
-    >>> zoo.build("lenet5", n_classes=10, in_channels=1).head
-    Linear(in_features=84, out_features=10, bias=True)
-    """
-    construct = NETWORKS[check_choice(name, NETWORKS, "name")]
-    n_classes = check_integer(n_classes, "n_classes", low=2)
-    in_channels = check_integer(in_channels, "in_channels", low=1)
-    with seeded(check_integer(seed, "seed")):
-        return construct(n_classes, in_channels)

@@ -33,6 +33,11 @@ class Checkpoint:
     best: dict[str, Tensor] = field(default_factory=dict)
     optimizer: dict[int, dict[str, Tensor]] = field(default_factory=dict)
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do: then, and only then, no moments are kept."""
+        return not self.optimizer
+
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Store a checkpoint; a crash while writing leaves the previous one intact."""

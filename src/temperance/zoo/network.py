@@ -56,7 +56,11 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of a float batch ``(n, C, H, W)`` in [0, 1]."""
-        return self.head(self.body((images - self.mean) / self.std))
+        return self.head(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the head sees of a float batch ``(n, C, H, W)`` in [0, 1]."""
+        return self.body((images - self.mean) / self.std)
 
 
 def he_initialised(network: Network) -> Network:

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from temperance._checks import InputError
+from temperance._progress import tracked
 from temperance.zoo.checkpoints import Checkpoint
 from temperance.zoo.images import as_batch, augment, channel_moments
 
@@ -124,7 +125,7 @@ class Run:
         self.network.train()
         with seeded(self.seed, done):
             order = torch.randperm(n)
-            for i in range(0, n, size):
+            for i in tracked(range(0, n, size), f"batches of epoch {done + 1}"):
                 rows = order[i : i + size]
                 x = augment(as_batch(self.data.x[rows.numpy()], device), self.recipe)
                 rate = self.recipe.rate((done + i / n) / self.recipe.epochs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from temperance.zoo.run import Epoch, LabelledImages, Run
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor, nn
@@ -115,12 +113,10 @@ def train(
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         run.resume(read(path), path)
-    with _progress(recipe.epochs) as show:
-        while not run.finished:
-            show(run.history)
-            run.record(_validated(run.epoch(), network, held_out))
-            if path is not None:
-                write(path, run.state())
+    while not run.finished:
+        run.record(_validated(run.epoch(), network, held_out))
+        if path is not None:
+            write(path, run.state())
     network.eval()
     return run.history
 
@@ -142,22 +138,3 @@ def _validated(epoch: Epoch, network: nn.Module, data: LabelledImages | None) ->
     accuracy = (logits.argmax(1) == y).double().mean().item()
     nll = functional.cross_entropy(logits, y).item()
     return replace(epoch, validation_nll=nll, validation_accuracy=accuracy)
-
-
-@contextmanager
-def _progress(epochs: int) -> Iterator[Callable[[list[Epoch]], None]]:
-    """Show a bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("training", total=epochs)
-
-        def show(history: list[Epoch]) -> None:
-            loss = f" (loss {history[-1].loss:.4f})" if history else ""
-            bar.update(task, completed=len(history), description=f"training{loss}")
-
-        yield show
