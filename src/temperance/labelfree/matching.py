@@ -1,0 +1,98 @@
+"""Temperatures and biases that make a target agree with what is believed of it.
+
+Three equations in the map ``p = softmax(z / T + b)`` of unlabelled logits z:
+
+    mean_i max_k p_ik   = a      `match_confidence`: confidence is accuracy
+    mean_i p_ik         = q_k    `match_prior`: the classes come out as often as they occur
+    mean_i p_{i, ŷ_i}   = a      `match_belief`: the map believes in the model's own predictions
+                                 ŷ = argmax z as much as they deserve, given that q is met
+
+The third is what fixes T once a bias moves predictions: the accuracy *after* the bias is unknown,
+but a calibrated map knows how often the predictions *before* it are right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+TOLERANCE = 1e-3  # of log T and of the class shares: far below what the beliefs are worth
+REACH = 1e4  # temperatures beyond this factor of the start are not looked at
+MAX_SWEEPS = 60
+
+
+def probabilities(z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
+    """Return softmax(z / T + b) in float64."""
+    p = np.asarray(z / temperature, dtype=np.float64) + bias
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def confidence(z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0) -> float:
+    """Return the mean top probability of softmax(z / T + b)."""
+    return float(probabilities(z, temperature, bias).max(axis=1).mean())
+
+
+def match_confidence(z: NDArray[np.floating], accuracy: float, start: float) -> float:
+    """Return the temperature at which mean confidence is ``accuracy``."""
+    return _falling_root(lambda t: confidence(z, t) - accuracy, start)
+
+
+def match_prior(z: NDArray[np.floating], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
+    """Return the bias at which the mean probabilities are q, from a first guess of it."""
+    log_q = np.log(np.maximum(q, 1e-12))
+    b = bias
+    for _ in range(MAX_SWEEPS):
+        share = probabilities(z, temperature, b).mean(axis=0)
+        change = log_q - np.log(np.maximum(share, 1e-300))
+        b = b + change
+        b = b - b.mean()
+        if np.abs(share - q).sum() < TOLERANCE:
+            break
+    return b
+
+
+def match_belief(
+    z: NDArray[np.floating], q: Matrix, shrink: float, accuracy: float, start: float
+) -> tuple[float, Matrix]:
+    """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
+    rows, predicted = np.arange(z.shape[0]), z.argmax(axis=1)
+    guess = [np.zeros(z.shape[1])]
+
+    def excess(t: float) -> float:
+        guess[0] = match_prior(z, t, q, guess[0])
+        p = probabilities(z, t, shrink * guess[0])
+        return float(p[rows, predicted].mean()) - accuracy
+
+    t = _falling_root(excess, start)
+    return t, shrink * match_prior(z, t, q, guess[0])
+
+
+def _falling_root(function: Callable[[float], float], start: float) -> float:
+    """Root in log T of a function that falls with T; the nearer end where there is none."""
+    low = high = math.log(start)
+    value = function(start)
+    step = math.log(2.0) if value > 0 else -math.log(2.0)
+    limit = math.log(REACH)
+    while abs(high - math.log(start)) < limit:
+        low, high = high, high + step
+        after = function(math.exp(high))
+        if after * value <= 0:
+            break
+        value = after
+    else:
+        return math.exp(high)
+    ends = sorted((low, high))
+    return math.exp(brentq(lambda x: function(math.exp(x)), *ends, xtol=TOLERANCE, rtol=1e-12))
