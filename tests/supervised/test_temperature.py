@@ -1,0 +1,188 @@
+"""One temperature: exact at any scale, and honest when there is none."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import draw_labels, logits, softmax
+
+import temperance as tp
+from temperance.rows import as_labelled_rows
+from temperance.supervised.temperature import solve_temperature
+
+mp.mp.dps = 40
+
+
+def exact_moments(z, w, beta):
+    """Value and two derivatives in β of Σ (A·lse(βz) - β·Σ W z), by mpmath, term by term."""
+    value = first = second = mp.mpf(0)
+    beta = mp.mpf(beta)
+    for row, weights in zip(z.tolist(), w.tolist(), strict=True):
+        numbers = [mp.mpf(x) for x in row]
+        e = [mp.exp(beta * x) for x in numbers]
+        s0 = mp.fsum(e)
+        m1 = mp.fsum(a * x for a, x in zip(e, numbers, strict=True)) / s0
+        m2 = mp.fsum(a * x * x for a, x in zip(e, numbers, strict=True)) / s0
+        mass = mp.fsum(mp.mpf(a) for a in weights)
+        own = mp.fsum(mp.mpf(a) * x for a, x in zip(weights, numbers, strict=True))
+        value += mass * mp.log(s0) - beta * own
+        first += mass * m1 - own
+        second += mass * (m2 - m1 * m1)
+    return value, first, second
+
+
+def assert_optimal(temperature, z, w):
+    """T within 1e-8 of the optimum and the mean NLL within 1e-12 of its minimum.
+
+    One Newton step of mpmath from a point this close lands within the square of its distance.
+    """
+    beta = 1 / mp.mpf(temperature)
+    value, first, second = exact_moments(z, w, beta)
+    optimum = beta - first / second
+    assert abs(beta / optimum - 1) < mp.mpf("1e-8")
+    best, rest, _ = exact_moments(z, w, optimum)
+    assert abs(rest) < abs(first) or first == 0
+    assert value - best <= mp.mpf("1e-12") * mp.mpf(float(w.sum()))
+
+
+def hard(y, k):
+    return np.eye(k)[y]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k", "sharpness"), [(40, 2, 0.3), (150, 3, 2.0), (40, 30, 7.0)])
+def test_optimum_is_the_one_of_mpmath(n, k, sharpness, dtype):
+    z, y = logits(n, k, sharpness=sharpness, seed=n)
+    z = z.astype(dtype)
+    assert_optimal(tp.fit_temperature(z, y).temperature, z, hard(y, k))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e30])
+def test_optimum_is_the_one_of_mpmath_at_any_scale(scale):
+    z, y = logits(60, 4, sharpness=2.0)
+    z = (z * scale).astype(np.float32)
+    assert_optimal(tp.fit_temperature(z, y).temperature, z, hard(y, 4))
+
+
+def test_optimum_with_weights_and_soft_labels_is_the_one_of_mpmath():
+    z, _ = logits(80, 5, sharpness=3.0)
+    rng = np.random.default_rng(1)
+    soft, weight = rng.dirichlet(np.ones(5), size=80), rng.exponential(size=80)
+    soft = 0.3 * soft + 0.7 * softmax(z / 3)
+    fitted = tp.fit_temperature(z, soft, sample_weight=weight)
+    # The library divides soft labels by their sum once more: rounding, repeated here.
+    soft = soft / soft.sum(axis=1, keepdims=True)
+    assert_optimal(fitted.temperature, z, soft * weight[:, None])
+
+
+@pytest.mark.parametrize("sharpness", [0.2, 1.0, 25.0])
+def test_many_float32_rows_take_the_fast_path_to_the_same_optimum(sharpness):
+    z, y = logits(6_000, 50, sharpness=sharpness)
+    z = z.astype(np.float32)
+    rows = as_labelled_rows(z, y)
+    beta = np.longdouble(solve_temperature(rows).x)
+    wide = z.astype(np.longdouble)  # 64 bits of mantissa: a referee for errors of 1e-12
+    u = wide - wide.max(axis=1, keepdims=True)
+    e = np.exp(beta * u)
+    m1, m2 = ((e * u**r).sum(axis=1) / e.sum(axis=1) for r in (1, 2))
+    first = (m1 - u[np.arange(len(y)), y]).sum()
+    second = (m2 - m1**2).sum()
+    assert abs(first / second / beta) < 1e-8
+    assert first**2 / second / 2 / len(y) < 1e-12
+    assert rows.passes < 6  # one without exponentials, a sample, and two or three of the whole
+
+
+def test_closed_form_of_one_margin():
+    z = np.tile([3.0, 0.0], (10, 1))
+    fitted = tp.fit_temperature(z, [0] * 8 + [1] * 2)
+    assert fitted.temperature == pytest.approx(3 / np.log(8 / 2), rel=1e-14)
+
+
+def test_the_true_temperature_is_found_within_its_standard_error():
+    z, y = logits(40_000, 10, sharpness=3.0)
+    p = softmax(z / 3)
+    information = ((p * z**2).sum(axis=1) - (p * z).sum(axis=1) ** 2).sum()
+    standard_error = 3.0**2 / np.sqrt(information)  # of T, from that of 1/T
+    assert abs(tp.fit_temperature(z, y).temperature - 3) < 4 * standard_error
+
+
+@pytest.mark.parametrize("power", [-900, -20, 20, 900])
+def test_a_power_of_two_scales_the_temperature_to_the_last_bit(power):
+    z, y = logits(300, 6, sharpness=2.0)
+    t = tp.fit_temperature(z, y).temperature
+    assert tp.fit_temperature(z * 2.0**power, y).temperature == t * 2.0**power
+
+
+@pytest.mark.parametrize("c", [1e-6, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_millionth_and_a_million_scale_the_temperature(c, dtype):
+    z, y = logits(300, 6, sharpness=2.0)
+    z = z.astype(dtype)
+    t = tp.fit_temperature(z, y).temperature
+    scaled = tp.fit_temperature((z * c).astype(dtype), y).temperature
+    # Multiplying by c rounds each logit, by half an ulp; the fit adds nothing to that.
+    assert scaled / c == pytest.approx(t, rel=float(np.finfo(dtype).eps))
+
+
+NOTHING = np.zeros((40, 3))
+RIGHT, LABELS = np.eye(3)[np.arange(40) % 3] * 5 - 1, np.arange(40) % 3
+
+
+@pytest.mark.parametrize(
+    ("z", "y", "reason"),
+    [
+        (RIGHT, LABELS, "every row is predicted right"),
+        (RIGHT, hard(LABELS, 3), "every row is predicted right"),
+        (NOTHING + np.arange(40)[:, None], LABELS, "constant in every row"),
+        (-RIGHT, LABELS, "no higher than those of the other classes"),
+        (RIGHT[:1], LABELS[:1], "every row is predicted right"),
+        (np.array([[0.0, 1.0], [0.0, 1.0]]) * 3, [0, 1], "no higher than"),
+    ],
+)
+@pytest.mark.parametrize(
+    "fit", [tp.fit_temperature, tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix]
+)
+def test_no_optimum_is_said_not_invented(fit, z, y, reason):
+    with pytest.raises(tp.NotIdentified, match=reason):
+        fit(z, y)
+
+
+def test_one_wrong_row_among_many_is_enough():
+    y = np.concatenate([LABELS, [0]])
+    z = np.vstack([RIGHT, [[0.0, 1.0, 0.0]]]) * 1e3
+    t = tp.fit_temperature(z, y).temperature
+    assert_optimal(t, z, hard(y, 3))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_weight_is_a_repetition_and_one_hot_is_hard(seed):
+    rng = np.random.default_rng(seed)
+    z, y = logits(60, 3, sharpness=2.0, seed=seed)
+    weight = rng.integers(0, 4, size=60)
+    try:
+        repeated = tp.fit_temperature(np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    except tp.NotIdentified as error:
+        with pytest.raises(tp.NotIdentified) as raised:
+            tp.fit_temperature(z, y, sample_weight=weight)
+        assert str(raised.value).split(":")[1:] == str(error).split(":")[1:]
+        return
+    weighted = tp.fit_temperature(z, y, sample_weight=weight)
+    assert weighted.temperature == pytest.approx(repeated.temperature, rel=1e-12)
+    soft = tp.fit_temperature(z, hard(y, 3), sample_weight=weight)
+    assert soft.temperature == pytest.approx(weighted.temperature, rel=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 20))
+def test_in_sample_likelihood_is_never_worse_than_without_a_map(seed, sharpness):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 8))
+    z = rng.normal(size=(50, k)) * sharpness
+    y = draw_labels(softmax(z / sharpness), rng)
+    try:
+        fitted = tp.fit_temperature(z, y)
+    except tp.NotIdentified:
+        return
+    assert tp.metrics.nll(fitted(z), y) <= tp.metrics.nll(z, y) + 1e-14
