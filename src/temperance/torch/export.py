@@ -37,6 +37,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 def export_program(module: CalibratedModule, path: Path | None, example: Any) -> ExportedProgram:
     """Export, save, load back and verify; see `CalibratedModule.export_program`."""
+    if path is not None and path.suffix != ".pt2":
+        raise InputError(f"path must end in .pt2, as torch.export demands. Got {str(path)!r}.")
     call = _call(module, example)
     with _exporting(module, "torch.export"):
         program = torch.export.export(**_traced(module, call), strict=False)
@@ -128,14 +130,15 @@ def _verify(module: CalibratedModule, call: Call, run: Callable[[Any, Any], Tens
         got = run(args, kwargs).cpu()
         if got.shape != expected.shape:
             raise InputError(
-                f"the export must return logits of shape {tuple(expected.shape)} for {len(rows)} "
-                f"rows. Got {tuple(got.shape)}; does the model count on its batch size?"
+                f"the export must return logits of shape {tuple(expected.shape)} for a batch of "
+                f"{len(rows)}. Got {tuple(got.shape)}; does the model count on its batch size?"
             )
         if not torch.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
             error = float((got.double() - expected.double()).abs().max())
             raise InputError(
-                f"the export must agree with the module to {TOLERANCE:g}. For {len(rows)} rows "
-                f"they differ by {error:.3g}; export a float32 model, or deploy the module itself."
+                f"the export must agree with the module to {TOLERANCE:g}. For a batch of "
+                f"{len(rows)} they differ by {error:.3g}; export a float32 model, or deploy the "
+                f"module itself."
             )
 
 

@@ -130,7 +130,7 @@ class CalibratedModule(nn.Module):
         Parameters
         ----------
         path : str, Path or None
-            A file name, by custom ending in ``.pt2``.
+            A file name that ends in ``.pt2``.
         example : tensor, tuple of positional or dict of keyword arguments
             Inputs with the batch on their first axis.
         """
