@@ -1,0 +1,30 @@
+"""The seven diagnoses, in the order of the ISIC 2018 challenge and of the paper's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CLASSES", "CODES", "MELANOMA", "Diagnosis"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A class of the model: its HAM10000 code and what a person calls it."""
+
+    code: str
+    name: str
+    malignant: bool
+
+
+CLASSES = (
+    Diagnosis("mel", "Melanoma", malignant=True),
+    Diagnosis("nv", "Melanocytic nevus", malignant=False),
+    Diagnosis("bcc", "Basal cell carcinoma", malignant=True),
+    # Actinic keratosis is a precursor and Bowen's disease a carcinoma in situ: both are treated.
+    Diagnosis("akiec", "Bowen's disease / actinic keratosis", malignant=True),
+    Diagnosis("bkl", "Benign keratosis", malignant=False),
+    Diagnosis("df", "Dermatofibroma", malignant=False),
+    Diagnosis("vasc", "Vascular lesion", malignant=False),
+)
+CODES = tuple(diagnosis.code for diagnosis in CLASSES)
+MELANOMA = CODES.index("mel")

@@ -1,0 +1,134 @@
+"""The shipped model: stored weights with the facts about them, and what it answers to pictures.
+
+A directory holds the tail in half precision (``*.safetensors``), ``source.npz`` (logits, labels and
+lesions of the validation rows, which calibration needs) and ``model.json`` (classes, training,
+accuracy, sha256 of every file). A file that does not match its hash is not loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance_skin_lesion.classes import CODES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance_skin_lesion.ham10000 import Lesions
+    from temperance_skin_lesion.network import LesionNet
+
+__all__ = ["Model", "ModelError", "Source", "load", "ship"]
+
+SHIPPED = Path(__file__).parents[1] / "weights"
+
+
+class ModelError(RuntimeError):
+    """The weights are missing or are not what their description says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Labelled validation rows of the sites the model was trained at."""
+
+    logits: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    lesions: NDArray[np.int64]
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """Class mix of the rows."""
+        return np.bincount(self.labels, minlength=len(CODES)) / len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A network ready to answer, with its identity."""
+
+    net: LesionNet
+    source: Source
+    facts: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Name and the first digits of the hash over all its files."""
+        return f"{self.facts['name']}-{self.facts['sha256'][:12]}"
+
+    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Logits ``(n, 7)`` of pictures ``(n, 64, 64, 3)``."""
+        from temperance_skin_lesion.network import logits
+
+        return logits(self.net, images)
+
+
+def load(directory: Path | None = None) -> Model:
+    """Load the model in ``directory``, in ``TEMPERANCE_SKIN_LESION_WEIGHTS``, or the shipped."""
+    named = os.environ.get("TEMPERANCE_SKIN_LESION_WEIGHTS")
+    directory = directory or (Path(named) if named else SHIPPED)
+    if not (directory / "model.json").is_file():
+        raise ModelError(
+            f"No model in {directory}. The weights are non-commercial (CC BY-NC 4.0) and not part "
+            f"of the package: take apps/skin_lesion/weights from the repository and name it with "
+            f"TEMPERANCE_SKIN_LESION_WEIGHTS."
+        )
+    facts = json.loads((directory / "model.json").read_text("utf-8"))
+    for name, expected in facts["files"].items():
+        found = _sha256((directory / name).read_bytes()) if (directory / name).is_file() else "none"
+        if found != expected:
+            raise ModelError(
+                f"{directory / name} must have sha256 {expected}. Got {found}; restore the file."
+            )
+    if tuple(facts["classes"]) != CODES:
+        raise ModelError(f"model.json must list the classes {CODES}. Got {facts['classes']}.")
+
+    from temperance_skin_lesion.network import LesionNet, load_tail
+
+    with np.load(directory / "source.npz", allow_pickle=False) as rows:
+        source = Source(rows["logits"], rows["labels"], rows["groups"])
+    return Model(load_tail(LesionNet(), directory), source, facts)
+
+
+def ship(net: LesionNet, validation: Lesions, directory: Path) -> None:
+    """Store a trained network with its validation logits and the facts about it."""
+    from temperance_skin_lesion import network
+
+    network.save_tail(net, directory)
+    # The logits are those of the stored weights, rounding included.
+    logits = network.logits(network.load_tail(net, directory), validation.images)
+    np.savez_compressed(
+        directory / "source.npz",
+        logits=logits,
+        labels=validation.labels,
+        groups=validation.lesions,
+        classes=np.array(CODES),
+    )
+    files = {
+        path.name: _sha256(path.read_bytes())
+        for path in sorted(directory.glob("*"))
+        if path.suffix in {".safetensors", ".npz"}
+    }
+    facts = {
+        "name": "lite0-ham10000",
+        "licence": "CC-BY-NC-4.0",
+        "classes": CODES,
+        "side": network.SIDE,
+        "first_trained_block": network.FIRST_TRAINED_BLOCK,
+        "validation": {
+            "rows": len(validation),
+            "lesions": len(np.unique(validation.lesions)),
+            "accuracy": round(float(np.mean(logits.argmax(1) == validation.labels)), 4),
+        },
+        "files": files,
+        "sha256": _sha256("".join(files.values()).encode()),
+    }
+    (directory / "model.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

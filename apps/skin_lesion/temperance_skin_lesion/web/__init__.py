@@ -1,0 +1,1 @@
+"""The assistant in a browser and over HTTP."""

@@ -1,0 +1,113 @@
+"""The application: the guard around it, the routes in it, and how errors are said."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+import temperance as tp
+from temperance_skin_lesion import model as shipped
+from temperance_skin_lesion.assistant import Assistant
+from temperance_skin_lesion.clinic import NotAcceptable
+from temperance_skin_lesion.settings import Settings
+from temperance_skin_lesion.store import Conflict, Store, StoreFull
+from temperance_skin_lesion.web import api, pages
+from temperance_skin_lesion.web.security import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from temperance_skin_lesion.model import Model
+
+__all__ = ["create_app", "from_environment"]
+
+STATIC = Path(__file__).parent / "static"
+
+
+def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
+    """Build the application around one record and one model."""
+    import torch
+
+    torch.set_num_threads(1)  # one worker, one core
+    model = model or shipped.load(settings.weights)
+    settings.data.mkdir(parents=True, exist_ok=True)
+    store = Store(settings.data / "assistant.sqlite3")
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="temperance: the skin-lesion assistant",
+        description="**Research use only. Not a medical device.** Judges dermatoscopic pictures "
+        "with calibrated confidence, and refers what it is not sure of.",
+        version=tp.__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # the usual page loads its scripts from elsewhere; ours is at /api/docs
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.settings = settings
+    app.state.assistant = Assistant(
+        model, store, settings.data / "images" if settings.keep_images else None
+    )
+    app.include_router(api.router)
+    app.include_router(pages.router, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    for kind, status in STATUS.items():
+        app.add_exception_handler(kind, say(status))
+    app.add_exception_handler(OSError, disk_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_middleware(Guard, settings=settings)
+    return app
+
+
+def from_environment() -> FastAPI:
+    """Build the application in a worker process."""
+    return create_app(Settings.taken_over())
+
+
+STATUS: dict[type[Exception], int] = {
+    StoreFull: 507,
+    Conflict: 409,
+    LookupError: 404,
+    NotAcceptable: 422,
+    tp.InputError: 422,
+    tp.NotIdentified: 422,
+}
+
+
+def say(status: int) -> Callable[[Request, Exception], Response]:
+    """Return a handler that answers with the sentence of the error."""
+
+    def handler(request: Request, error: Exception) -> Response:
+        return answer(request, status, str(error))
+
+    return handler
+
+
+def disk_error(request: Request, error: OSError) -> Response:
+    """Say that the disk is full; any other failure of the system is not ours to explain."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+        return answer(request, 507, "The disk is full. Nothing of this request was kept.")
+    raise error
+
+
+def http_error(request: Request, error: HTTPException) -> Response:
+    """Say what the framework found."""
+    return answer(request, error.status_code, str(error.detail), error.headers)
+
+
+def answer(request: Request, status: int, detail: str, headers: Any = None) -> Response:
+    """Answer a person with a page and a program with JSON."""
+    if pages.wants_page(request):
+        return pages.error_page(request, status, detail)
+    return JSONResponse({"detail": detail}, status_code=status, headers=headers)

@@ -1,0 +1,319 @@
+"""The pages: each is complete without JavaScript, which only makes them quicker to use."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import APIRouter, File, Form, HTTPException, Query, Request, UploadFile
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.templating import Jinja2Templates
+from PIL import Image
+from pydantic import ValidationError
+from sqlalchemy import select
+from starlette.responses import Response  # noqa: TC002 - read at run time
+
+from temperance_skin_lesion import clinic, monitor, thresholds
+from temperance_skin_lesion import store as db
+from temperance_skin_lesion.classes import CLASSES, CODES
+from temperance_skin_lesion.decision import Costs, Policy
+from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
+from temperance_skin_lesion.store import Activation, Case, MapRow
+from temperance_skin_lesion.web import api, charts
+from temperance_skin_lesion.web.api import CaseOut, Key, Service, read_files
+from temperance_skin_lesion.web.security import COOKIE, cookie_value, is_token
+
+__all__ = ["error_page", "router", "wants_page"]
+
+router = APIRouter()
+PER_PAGE = 25
+
+templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
+templates.env.globals |= {
+    "CLASSES": CLASSES,
+    "NAMES": {c.code: c.name for c in CLASSES},
+    "MAX_FILES": MAX_FILES,
+    "MAX_MB": MAX_BYTES // 2**20,
+}
+templates.env.filters["when"] = lambda at: at[:16].replace("T", " ")
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a person is waiting, rather than a program."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(
+        "/api/"
+    )
+
+
+def page(request: Request, name: str, status: int = 200, **facts: Any) -> HTMLResponse:
+    """Render a page."""
+    facts |= {"settings": request.app.state.settings, "model": request.app.state.assistant.model}
+    return templates.TemplateResponse(request, name, facts, status_code=status)
+
+
+def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
+    """Say what went wrong, with a way back."""
+    return page(request, "error.html", status, detail=detail)
+
+
+@router.get("/")
+def predict_page(request: Request) -> HTMLResponse:
+    """Where pictures are dropped."""
+    return page(request, "predict.html", here="predict", results=None)
+
+
+@router.post("/")
+def predict(
+    request: Request, assistant: Service, files: Annotated[list[UploadFile], File()]
+) -> HTMLResponse:
+    """Judge pictures; the script of the page asks for the results alone."""
+    sent = [file for file in files if file.filename]  # an empty field sends one nameless file
+    pictures, contents, problems = read_files(sent)
+    cases = assistant.judge(pictures, contents)
+    results = [
+        {"case": CaseOut.of(case, picture.note), "thumbnail": _thumbnail(picture)}
+        for case, picture in zip(cases, pictures, strict=True)
+    ]
+    if not sent:
+        problems = [api.Problem(detail="No file was chosen.")]
+    name = "_results.html" if "x-fragment" in request.headers else "predict.html"
+    return page(request, name, here="predict", results=results, problems=problems)
+
+
+@router.get("/clinic")
+def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
+    """Where a clinic's pictures become a map."""
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+        former = clinic.former_map(session)
+        rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50)).all()
+        used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
+        maps = [api.map_out(row, active.map_id) for row in rows]
+    return page(
+        request,
+        "clinic.html",
+        here="clinic",
+        active=active,
+        former=former,
+        maps=maps,
+        used=used,
+        prior=assistant.model.source.prior,
+    )
+
+
+@router.post("/clinic")
+async def clinic_upload(request: Request, assistant: Service) -> Response:
+    """Take mix and pictures in one form, for a browser without JavaScript."""
+    from starlette.concurrency import run_in_threadpool
+
+    async with request.form(max_files=MAX_FILES + 1) as form:
+        files = [f for f in form.getlist("files") if not isinstance(f, str) and f.filename]
+        prior = _form_mix({k: v for k, v in form.items() if isinstance(v, str)})
+        map_id = await run_in_threadpool(_survey, request, assistant, files, prior)
+    return RedirectResponse(f"/maps/{map_id}", status_code=303)
+
+
+def _survey(request: Request, assistant: Any, files: list[Any], prior: Any) -> int:
+    pictures, _, _ = read_files(files)
+    survey = clinic.open_survey(assistant)
+    clinic.add_pictures(assistant, survey, pictures)
+    agreement = request.app.state.settings.agreement
+    return clinic.propose_from_survey(assistant, survey, prior, agreement)
+
+
+@router.get("/maps/{map_id}")
+def map_page(request: Request, assistant: Service, map_id: Key) -> HTMLResponse:
+    """Show one map with verdict, findings and report, and the buttons to decide."""
+    with assistant.store.reading() as session:
+        row = api.existing(session.get(MapRow, map_id), "map", map_id)
+        active = assistant.active(session)
+    return page(request, "map.html", here="clinic", map=row, active=active)
+
+
+@router.get("/maps/{map_id}/report")
+def map_report(assistant: Service, map_id: Key) -> HTMLResponse:
+    """Return the report as the library wrote it, in a box that can run nothing."""
+    with assistant.store.reading() as session:
+        row = api.existing(session.get(MapRow, map_id), "map", map_id)
+    box = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+    return HTMLResponse(
+        row.report or "This map has no report.",
+        headers={"Content-Security-Policy": f"{box}; frame-ancestors 'self'"},
+    )
+
+
+@router.post("/maps/{map_id}/{verb}")
+def decide(
+    assistant: Service,
+    map_id: Key,
+    verb: Literal["accept", "reject", "restore"],
+    seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
+) -> Response:
+    """Accept, reject or restore a map."""
+    if verb == "accept":
+        clinic.accept(assistant, map_id, seen)
+    elif verb == "restore":
+        clinic.restore(assistant, map_id, seen)
+    else:
+        clinic.reject(assistant, map_id)
+    return RedirectResponse("/clinic", status_code=303)
+
+
+@router.get("/threshold")
+def threshold_page(request: Request, assistant: Service) -> HTMLResponse:
+    """Where it is decided what is answered."""
+    with assistant.store.reading() as session:
+        policy = assistant.active(session).policy
+    return _threshold(request, assistant, policy)
+
+
+@router.post("/threshold")
+async def threshold(request: Request, assistant: Service) -> Response:
+    """Show what a policy would do, or put it in force."""
+    async with request.form() as form:
+        values = {name: value for name, value in form.items() if isinstance(value, str)}
+    costs = {name: values[name] for name in Costs.model_fields if name in values}
+    rest = {name: values[name] for name in Policy.model_fields if name in values}
+    try:
+        policy = Policy.model_validate({**rest, "costs": costs})
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise HTTPException(422, said) from None
+    if values.get("verb") == "save":
+        api.set_policy(assistant, policy)
+        return RedirectResponse("/threshold?saved=1", status_code=303)
+    return _threshold(request, assistant, policy)
+
+
+def _threshold(request: Request, assistant: Any, policy: Policy) -> HTMLResponse:
+    effect = api.preview(assistant, policy)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+        recent = monitor.recent_logits(session, assistant.model.id)
+    chart = charts.risk_coverage(thresholds.curves(assistant.model.source, active, recent))
+    name = "_effect.html" if "x-fragment" in request.headers else "threshold.html"
+    return page(
+        request,
+        name,
+        here="threshold",
+        policy=policy,
+        in_force=active.policy,
+        effect=effect,
+        chart=chart,
+        cost_fields=Costs.model_fields,
+        saved="saved" in request.query_params,
+    )
+
+
+@router.get("/log")
+def log_page(
+    request: Request,
+    assistant: Service,
+    before: Annotated[int, Query(ge=1, le=2**62)] = 2**62,
+    decision: Literal["", "answer", "refer"] = "",
+) -> HTMLResponse:
+    """Every case, what became of it, and what the weeks look like."""
+    cases = api.list_cases(assistant, before, PER_PAGE, decision or None)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+        weeks = monitor.weekly_drift(session, active)
+        found = monitor.measured(session, assistant.model.id)
+        total = db.count(session, select(Case.id))
+        diagnosed = db.count(session, select(Case.id).where(Case.diagnosis.is_not(None)))
+        recent = len(monitor.recent_logits(session, assistant.model.id))
+    return page(
+        request,
+        "log.html",
+        here="log",
+        cases=cases,
+        total=total,
+        diagnosed=diagnosed,
+        decision=decision,
+        next=cases[-1].id if len(cases) == PER_PAGE else None,
+        weeks=weeks,
+        active=active,
+        measured=asdict(found) if found else None,
+        least=monitor.LEAST_DIAGNOSED,
+        chart=charts.reliability(found.bins) if found else None,
+        recent=recent,
+        agreement=request.app.state.settings.agreement,
+    )
+
+
+@router.post("/log/{case_id}/diagnosis")
+def diagnose(
+    request: Request, assistant: Service, case_id: Key, diagnosis: Annotated[str, Form()] = ""
+) -> Response:
+    """Add a later diagnosis."""
+    if diagnosis and diagnosis not in CODES:
+        raise HTTPException(422, f"diagnosis must be one of {', '.join(CODES)}.")
+    body = api.Diagnosis.model_validate({"diagnosis": diagnosis or None})
+    api.diagnose(assistant, case_id, body)
+    before = parse_qs(urlsplit(request.headers.get("referer", "")).query).get("before", [""])[0]
+    query = f"?before={before}" if before.isdecimal() else ""
+    return RedirectResponse(f"/log{query}#case-{case_id}", status_code=303)
+
+
+@router.post("/log/proposal")
+async def propose_from_cases(request: Request, assistant: Service) -> Response:
+    """Calibrate on the recent cases and show the proposal."""
+    from starlette.concurrency import run_in_threadpool
+
+    async with request.form() as form:
+        prior = _form_mix({k: v for k, v in form.items() if isinstance(v, str)})
+    mix = api.Mix(prior=None if prior is None else dict(zip(CODES, prior, strict=True)))
+    proposed = await run_in_threadpool(api.propose_from_cases, request, assistant, mix)
+    return RedirectResponse(f"/maps/{proposed.id}", status_code=303)
+
+
+@router.get("/about")
+def about(request: Request) -> HTMLResponse:
+    """What the model is, what it was trained on, and what it must not be used for."""
+    return page(request, "about.html", here="about")
+
+
+@router.get("/api/docs")
+def api_docs(request: Request) -> HTMLResponse:
+    """Describe the HTTP interface."""
+    return page(request, "api.html", here="about", openapi=request.app.openapi())
+
+
+@router.get("/login")
+def login_page(request: Request) -> HTMLResponse:
+    """Ask for the token."""
+    return page(request, "login.html", here="login", wrong=False)
+
+
+@router.post("/login")
+def login(request: Request, token: Annotated[str, Form()] = "") -> Response:
+    """Remember in a cookie that the token was known."""
+    expected = request.app.state.settings.token
+    if not expected or not is_token(token, expected):
+        return page(request, "login.html", 401, here="login", wrong=True)
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(COOKIE, cookie_value(expected), httponly=True, samesite="strict")
+    return response
+
+
+def _form_mix(values: dict[str, str]) -> list[float] | None:
+    """Return the class mix of a form in percent, or None for "I don't know"."""
+    if values.get("mix") == "unknown":
+        return None
+    try:
+        shares = {code: float(values.get(f"mix-{code}", "")) / 100 for code in CODES}
+        return api.Mix(prior=shares).values()
+    except ValidationError as error:
+        raise HTTPException(422, f"The class mix: {error.errors()[0]['msg']}") from None
+    except ValueError:
+        raise HTTPException(422, "The class mix needs a number for every class.") from None
+
+
+def _thumbnail(picture: Picture) -> str:
+    """The 64 x 64 pixels that the network saw, inside the page: nothing is stored."""
+    buffer = BytesIO()
+    Image.fromarray(picture.pixels).save(buffer, "PNG")
+    return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"

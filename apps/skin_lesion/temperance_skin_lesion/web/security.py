@@ -1,0 +1,160 @@
+"""What every request passes before anything else looks at it.
+
+- The ``Host`` header must be a name of this server: a page of another site that rebinds its own
+  name to the loopback address is turned away.
+- A write that comes from a browser must come from our own pages.
+- With a token, everything but the way in asks for it.
+- A body has a size limit, whether or not it announces its length.
+- Answers forbid the browser everything that the pages do not need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from temperance_skin_lesion.settings import Settings
+
+__all__ = ["COOKIE", "Guard", "cookie_value", "is_token"]
+
+COOKIE = "temperance-skin-lesion"
+MAX_REQUEST = 256 * 2**20
+SAFE = {"GET", "HEAD", "OPTIONS"}
+OPEN_PATHS = ("/login", "/static/")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-store",
+}
+
+
+def cookie_value(token: str) -> str:
+    """What the browser keeps instead of the token itself."""
+    return hashlib.sha256(f"cookie:{token}".encode()).hexdigest()
+
+
+def is_token(given: str, token: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+class Guard:
+    """ASGI middleware with the rules above."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body = Body(receive)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self.refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, guarded)
+            return
+        started = False
+
+        async def watching(message: Message) -> None:
+            nonlocal started
+            # The parser turns our interruption into an error of its own; this is the right one.
+            if body.exceeded and not started and message["type"] == "http.response.start":
+                started = True
+                await too_large()(scope, receive, guarded)
+            elif not (body.exceeded and started):
+                await guarded(message)
+
+        await self.app(scope, body.receive, watching)
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that is not let in."""
+        headers = Headers(scope=scope)
+        path, write = scope["path"], scope["method"] not in SAFE
+        host = headers.get("host", "")
+        if host.rpartition(":")[0] not in self.settings.hosts and host not in self.settings.hosts:
+            return refuse(400, "This server does not answer under that name (Host header).")
+        if write and not same_origin(headers, host):
+            return refuse(403, "Changes are accepted from the pages of this server only.")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MAX_REQUEST:
+            return too_large()
+        if self.settings.token and not path.startswith(OPEN_PATHS) and not self.knows(headers):
+            if scope["method"] == "GET" and not path.startswith("/api/"):
+                return RedirectResponse("/login", status_code=303)
+            return refuse(401, "This server asks for its token: Authorization: Bearer TOKEN.")
+        return None
+
+    def knows(self, headers: Headers) -> bool:
+        """Whether the request carries the token, or the cookie of a login."""
+        token = self.settings.token or ""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return is_token(given, token)
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return cookie is not None and is_token(cookie.value, cookie_value(token))
+
+
+class Body:
+    """The body of a request, cut off beyond `MAX_REQUEST`."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._seen, self.exceeded = receive, 0, False
+
+    async def receive(self) -> Message:
+        """Pass a part on, or end the body where it became too long."""
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        if self._seen > MAX_REQUEST:
+            self.exceeded = True
+            return {"type": "http.disconnect"}
+        return message
+
+
+def same_origin(headers: Headers, host: str) -> bool:
+    """Whether a browser says that the request comes from our pages; programs say nothing."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in {"same-origin", "none"}:
+        return False
+    return origin is None or urlsplit(origin).netloc == host
+
+
+def refuse(status: int, detail: str) -> Response:
+    """Answer with a sentence."""
+    return JSONResponse({"detail": detail}, status_code=status)
+
+
+def too_large() -> Response:
+    """Answer to a body beyond the limit."""
+    return refuse(413, f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files.")
