@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -88,6 +91,7 @@ def test_torch_export_itself_takes_the_module(map_):
 # --------------------------------------------------------------------------------------- ONNX
 
 
+@pytest.mark.slow
 @kinds
 def test_an_onnx_file_answers_like_the_module(map_, tmp_path, capfd):
     module = CalibratedModule(network(), map_)
@@ -125,6 +129,7 @@ def tokens(n):
     return {"input_ids": ids, "attention_mask": mask}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_example", [lambda t: t, lambda t: tuple(t.values())])
 def test_named_inputs_and_dict_outputs(as_example, tmp_path):
     module = CalibratedModule(Forms(K), MAPS[3])
@@ -137,6 +142,7 @@ def test_named_inputs_and_dict_outputs(as_example, tmp_path):
     torch.testing.assert_close(program(**tokens(5)), out, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_logit_head(tmp_path):
     module = CalibratedModule(Forms(1), tp.BiasedTemperature(2.0, [0.5, -0.5]))
     module.export_onnx(tmp_path / "binary.onnx", tokens(2))
@@ -145,11 +151,29 @@ def test_one_logit_head(tmp_path):
     torch.testing.assert_close(out, score / 2 - 1, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_dense_logits(tmp_path):
     module = CalibratedModule(nn.Conv2d(1, K, 3, padding=1), MAPS[3])
     module.export_onnx(tmp_path / "dense.onnx", images(2))
     out = in_onnxruntime(tmp_path / "dense.onnx", input=images(3))
     torch.testing.assert_close(out, expected(module, images(3)), atol=1e-5, rtol=1e-5)
+
+
+# ----------------------------------------------------------------------------------- the page
+
+
+@pytest.mark.slow
+def test_the_page_in_the_manual_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "torch.md").read_text("utf-8")
+    example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    with torch.random.fork_rng():
+        exec(compile(example, "docs/torch.md", "exec"), {})  # noqa: S102 - our own page
+    true, dense = (float(t) for t in re.findall(r"T = (\d+\.\d+)", capsys.readouterr().out))
+    assert true == pytest.approx(3, rel=0.1)
+    assert dense == pytest.approx(2, rel=0.1)
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["calibrated.onnx", "calibrated.pt", "calibrated.pt2"]
 
 
 # ----------------------------------------------------------------------------------- refusals
