@@ -78,7 +78,7 @@ def test_days_add_up():
 
 
 KINDS = {
-    "torch": lambda a: torch.from_numpy(a),
+    "torch": torch.from_numpy,
     "torch with gradient": lambda a: torch.from_numpy(a).requires_grad_(),
     "array API": array_api_strict.asarray,
     "list": lambda a: a.tolist(),

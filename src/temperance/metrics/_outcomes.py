@@ -46,10 +46,6 @@ class Outcomes(NamedTuple):
         """Weight of each row, 1 where none was given."""
         return np.ones(self.n) if self.weight is None else self.weight
 
-    def take(self, rows: Any) -> Outcomes:
-        """Return some of the rows."""
-        return Outcomes(*(None if column is None else column[rows] for column in self))
-
 
 def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     """Return the outcomes of the rows of a block.
@@ -62,7 +58,8 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     y = cast("NDArray[Any]", block.labels)  # the rows of a metric are labelled
     if z.shape[0] == 1:  # NumPy adds a lone column in another order: give it company
         pair = Block(np.repeat(z, 2, axis=0), np.repeat(y, 2, axis=0), None)
-        return outcomes(pair, exact=exact).take(slice(1))._replace(weight=w)
+        confidence, correct, nll, brier, _ = outcomes(pair, exact=exact)
+        return Outcomes(confidence[:1], correct[:1], nll[:1], brier[:1], w)
     narrow = not exact and z.dtype == np.float32
     u = z.T.astype(np.float32 if narrow else np.float64, order="C")
     with np.errstate(over="ignore"):
@@ -71,6 +68,8 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     e = np.exp(u)
     s = np.add.reduce(e, axis=0, dtype=np.float64)
     own_u, own_e, correct, square = _at_label(u, e, top, y)
+    if narrow and not np.isfinite(own_u).all():  # the range of float32 was too small
+        return outcomes(block)
     e *= e
     brier = np.add.reduce(e, axis=0, dtype=np.float64) / (s * s) - 2 * own_e / s + square
     return Outcomes(1 / s, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
@@ -81,11 +80,12 @@ def _at_label(
 ) -> tuple[Floats, Floats, Floats, Floats | float]:
     """``u_y``, ``e_y``, ``1{argmax z = y}`` and 1, or what a soft label makes of them."""
     n = u.shape[1]
+    row = np.arange(n, dtype=np.intp)
     if y.ndim == 2:
         soft = y.T
-        winner = soft[top.argmax(axis=0), np.arange(n)]
+        winner = soft[top.argmax(axis=0), row]
         return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
-    place = y * n + np.arange(n)
+    place = y * n + row
     own = u.ravel().take(place).astype(np.float64)
     tied = np.count_nonzero(top) > n
     correct = top.argmax(axis=0) == y if tied else own == 0  # of equal logits the first is chosen
@@ -94,12 +94,10 @@ def _at_label(
 
 def gather(rows: Rows) -> Outcomes:
     """Return the outcomes of all rows, in order: one pass, 40 bytes for each row."""
-    columns = rows.reduce(_as_lists)
-    weighted = columns[-1][0] is not None
-    return Outcomes(
-        *(np.concatenate(column) for column in columns[:-1]),
-        np.concatenate(columns[-1]) if weighted else None,
-    )
+    *columns, weight = rows.reduce(_as_lists)
+    confidence, correct, nll, brier = (np.concatenate(column) for column in columns)
+    weighted = weight[0] is not None
+    return Outcomes(confidence, correct, nll, brier, np.concatenate(weight) if weighted else None)
 
 
 def _as_lists(block: Block) -> Totals:

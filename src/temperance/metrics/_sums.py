@@ -93,7 +93,8 @@ def _class_gaps(block: Block, *, n_bins: int) -> Totals:
 def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
     """The (n, width) array whose row i holds ``data[i]`` in the columns ``place[i]``."""
     n, m = data.shape
-    return csr_array((data.ravel(), place.ravel(), m * np.arange(n + 1)), shape=(n, width))
+    starts = m * np.arange(n + 1, dtype=np.intp)
+    return csr_array((data.ravel(), place.ravel(), starts), shape=(n, width))
 
 
 SUMS: dict[Any, Callable[..., Sums]] = {

@@ -21,9 +21,8 @@ It starts at 0 when noise alone would do, and tends to the usual interval when g
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import array_api_compat
 import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
@@ -162,15 +161,16 @@ def _check_groups(groups: object, n: int) -> NDArray[np.intp]:
 
 def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
     """A metric and the options that ``functools.partial`` put on it."""
-    if isinstance(metric, partial) and not metric.args:
-        return metric.func, metric.keywords
     if not callable(metric):
         msg = (
             f"metric must be a function of (logits, labels), such as temperance.metrics.ece. Got "
             f"{metric!r} instead."
         )
         raise _checks.InputError(msg)
-    return metric, {}
+    function = cast("Any", metric)
+    if isinstance(metric, partial) and not function.args:
+        return function.func, function.keywords
+    return function, {}
 
 
 def _draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
@@ -248,6 +248,6 @@ def _table(*columns: object) -> tuple[Any, ...]:
 def _take(table: tuple[Any, ...], index: NDArray[np.intp]) -> tuple[Any, ...]:
     def rows_of(column: Any) -> Any:
         xp = namespace(column)
-        return xp.take(column, xp.asarray(index, device=array_api_compat.device(column)), axis=0)
+        return xp.take(column, xp.asarray(index, device=column.device), axis=0)
 
     return tuple(rows_of(column) for column in table)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-import numpy as np
-
 from temperance import _checks
 from temperance.metrics._outcomes import outcomes
 from temperance.metrics.binned import Bins, settled
@@ -119,8 +117,7 @@ def evaluate(
 
 def _evaluate_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
     o = outcomes(block, exact=exact)
-    scores = Scores.of(o, block.logits.shape[1])
-    if not np.isfinite(scores.nll_sum) and not exact:  # the range of float32 was too small
-        return _evaluate_block(block, n_bins=n_bins, exact=True)
     o = o if exact else settled(block, o, n_bins)
-    return scores, Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins)
+    return Scores.of(o, block.logits.shape[1]), Bins.equal_width(
+        o.confidence, o.correct, o.weight, n_bins=n_bins
+    )
