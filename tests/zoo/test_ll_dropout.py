@@ -49,12 +49,14 @@ def test_no_dropout_is_the_network_itself(images):
     np.testing.assert_allclose(zoo.predict_ll_dropout(network, images, 3), expected, atol=1e-6)
 
 
-def test_seed_decides_and_the_network_is_left_evaluating(images):
+def test_seed_decides_and_every_module_is_left_in_its_mode(images):
     network = zoo.add_last_layer_dropout(small_network())
+    network.body.eval()
     a, b, c = (zoo.predict_ll_dropout(network, images, 5, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(a, b)
     assert np.abs(a - c).max() > 1e-3
-    assert not network.head.training
+    assert network.head.training
+    assert not network.body.training
 
 
 def test_batch_normalisation_does_not_see_the_test_data():

@@ -146,3 +146,8 @@ def test_normalisation_travels_with_the_weights_but_is_none():
 def test_what_cannot_be_built_is_said(arguments, message):
     with pytest.raises(InputError, match=message):
         zoo.build(*arguments)
+
+
+def test_lenet5_refuses_what_its_field_would_cut_off():
+    with pytest.raises(InputError, match=r"at most 32 x 32 for LeNet-5\. Got 64 x 28"):
+        zoo.build("lenet5", 10, 1)(torch.zeros(1, 1, 64, 28))

@@ -217,7 +217,7 @@ def test_seed_decides_and_metrics_accept(digits):
     assert np.abs(a - c).max() > 1e-4
     np.testing.assert_allclose(np.exp(a).sum(1), 1, atol=1e-12)
     assert np.isfinite(metrics.nll(a, digits[1]))
-    assert not any(m.training for m in network.modules())
+    assert all(m.training for m in network.modules())
 
 
 def test_plain_network_is_refused(digits):

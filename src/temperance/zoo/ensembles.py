@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from temperance._checks import InputError, check_integer
+from temperance.torch.collect import evaluating
 from temperance.zoo.checkpoints import read
 from temperance.zoo.images import check_images
 from temperance.zoo.networks import build
@@ -25,9 +27,10 @@ from temperance.zoo.predictive import predictive_log_probabilities
 from temperance.zoo.training import train
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
 
     from temperance.zoo.network import Network
     from temperance.zoo.recipes import Recipe
@@ -139,8 +142,11 @@ def predict_ensemble(networks: Sequence[Network], images: ArrayLike) -> NDArray[
     if not networks:
         msg = "networks must hold at least one network. Got an empty sequence instead."
         raise InputError(msg)
-    for network in networks:
-        network.eval()
-    return predictive_log_probabilities(
-        lambda batch: (network(batch) for network in networks), images, networks[0].mean.device
-    )
+
+    def samples(batch: Tensor) -> Iterator[Tensor]:
+        return (network(batch) for network in networks)
+
+    with ExitStack() as modes:
+        for network in networks:
+            modes.enter_context(evaluating(network))
+        return predictive_log_probabilities(samples, images, networks[0].mean.device)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn import functional
 
+from temperance._checks import InputError
 from temperance.zoo.network import Network
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class Centre(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Pad with zeros, which standardised images have as their mean."""
         height, width = x.shape[-2:]
+        if max(height, width) > FIELD:
+            msg = f"images must be at most {FIELD} x {FIELD} for LeNet-5. Got {height} x {width}."
+            raise InputError(msg)
         top, left = (FIELD - height) // 2, (FIELD - width) // 2
         return functional.pad(x, (left, FIELD - width - left, top, FIELD - height - top))
 

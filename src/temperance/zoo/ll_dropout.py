@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from temperance._checks import InputError, check_integer, check_number
+from temperance.torch.collect import evaluating
 from temperance.zoo.predictive import predictive_log_probabilities
 from temperance.zoo.run import seeded
 
@@ -72,9 +73,6 @@ def predict_ll_dropout(
         features = network.features(batch)
         return (network.head(features) for _ in range(n_samples))
 
-    network.eval()
-    network.head.train()  # dropout active: a linear layer knows no other difference
-    with seeded(check_integer(seed, "seed")):
-        log_p = predictive_log_probabilities(samples, images, network.mean.device)
-    network.eval()
-    return log_p
+    with evaluating(network), seeded(check_integer(seed, "seed")):
+        network.head.train()  # dropout active: a linear layer knows no other difference
+        return predictive_log_probabilities(samples, images, network.mean.device)

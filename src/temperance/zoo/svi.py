@@ -26,6 +26,7 @@ from torch import nn
 from torch.nn import functional
 
 from temperance._checks import InputError, check_integer, check_number
+from temperance.torch.collect import evaluating
 from temperance.zoo.images import check_images
 from temperance.zoo.predictive import predictive_log_probabilities
 from temperance.zoo.run import seeded
@@ -186,16 +187,11 @@ def predict_svi(
     (2, 10)
     """
     n_samples = check_integer(n_samples, "n_samples", low=1)
-    network.eval()
-    for layer in _flipout_layers(network):
-        layer.train()
-    with seeded(check_integer(seed, "seed")):
-        log_p = predictive_log_probabilities(
-            lambda batch: _repeat(network, batch, n_samples), images, network.mean.device
-        )
-    network.eval()
-    return log_p
 
+    def samples(batch: Tensor) -> Iterator[Tensor]:
+        return (network(batch) for _ in range(n_samples))
 
-def _repeat(network: Network, batch: Tensor, n_samples: int) -> Iterator[Tensor]:
-    return (network(batch) for _ in range(n_samples))
+    with evaluating(network), seeded(check_integer(seed, "seed")):
+        for layer in _flipout_layers(network):
+            layer.train()  # perturbed; batch normalisation and dropout stay as they are
+        return predictive_log_probabilities(samples, images, network.mean.device)

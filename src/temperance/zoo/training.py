@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from temperance._checks import check_choice, check_integer, check_labels
+from temperance.torch.collect import evaluating
 from temperance.zoo.checkpoints import read, write
 from temperance.zoo.images import as_batch, check_images
 from temperance.zoo.recipes import RECIPES, Recipe
@@ -43,14 +44,11 @@ def predict_logits(network: nn.Module, images: ArrayLike, batch_size: int = 500)
     """
     images = check_images(images)
     device = next(network.parameters()).device
-    was_training = network.training
-    network.eval()
-    with torch.no_grad():
+    with evaluating(network), torch.no_grad():
         rows = [
             network(as_batch(images[i : i + batch_size], device)).float().cpu().numpy()
             for i in range(0, len(images), batch_size)
         ]
-    network.train(was_training)
     return np.concatenate(rows)
 
 
