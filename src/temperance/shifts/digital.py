@@ -99,11 +99,12 @@ def _mean(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 def _cells(length: int, factor: float) -> tuple[NDArray[np.intp], list[Group]]:
     """The cell that every pixel shows; and by size the cells and the first pixel of each.
 
-    A pixel belongs to the cell that holds its centre, as in Pillow's filter BOX.
+    A pixel belongs to the cell that holds its centre or, between two, to the first, as in Pillow's
+    filter BOX.
     """
     number = int(length * factor)
-    shown = ((np.arange(length) + 0.5) * number / length).astype(np.intp)
-    first = np.ceil(np.arange(number + 1) * length / number - 0.5).astype(np.intp)
+    shown = (2 * np.arange(length) + 1) * number // (2 * length)
+    first = (2 * length * np.arange(number + 1) - number) // (2 * number) + 1
     size = np.diff(first)
     groups = [(int(s), np.flatnonzero(size == s), first[:-1][size == s]) for s in np.unique(size)]
     return shown, groups

@@ -50,7 +50,8 @@ def _crystals(rng: np.random.Generator, size: int, length: float) -> NDArray[np.
         needle[:] = _drawn_out(rng, size, length, length / 14, angle)
     owner = claims.argmax(axis=0)[np.newaxis]
     ice = np.take_along_axis(needles, owner, axis=0)[0] + claims.max(axis=0) / 2
-    return (ice - ice.mean()) / ice.std()
+    ice -= ice.mean()
+    return ice / ice.std()
 
 
 def _drawn_out(
@@ -61,6 +62,7 @@ def _drawn_out(
     u = np.cos(angle) * right + np.sin(angle) * down
     v = np.cos(angle) * down - np.sin(angle) * right
     gain = np.exp(-2 * np.pi**2 * ((along * u) ** 2 + (across * v) ** 2)).astype(np.float32)
+    gain[0, 0] = 0  # no mean
     noise = rng.standard_normal((size, size), dtype=np.float32)
     field = irfft2(rfft2(noise) * gain, (size, size))
     return field / field.std()

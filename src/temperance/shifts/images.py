@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 17  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
-SMALLEST, CHANNELS = 16, (1, 3)
+SMALLEST, CHANNELS = 8, (1, 3)
 
 
 def check_images(images: ArrayLike) -> NDArray[np.uint8]:

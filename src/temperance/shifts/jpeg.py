@@ -6,9 +6,9 @@ scales:
 
     X' = Dᵀ ( Q ∘ round( D (X - 128) Dᵀ / Q ) ) D + 128,    D the orthonormal cosine transform
 
-With the quantisation inside the 64 × 64 matrices of the transform and of its inverse this is two
-matrix products for all blocks of a batch. It equals what the usual library writes and reads back
-(4:2:0, smooth upsampling), except for its integer arithmetic: a grey level here and there.
+With 64 × 64 matrices for the transform and its inverse this is two matrix products for all blocks
+of a batch. It equals what the usual library writes and reads back (4:2:0, smooth upsampling) but
+for its integer transform, which now and then rounds a coefficient the other way.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
     if len(planes) == 1:
         planes[0] = _quantised(planes[0] - 128, quality, "luma") + 128
         return from_planes(planes)
-    channels, n, height, width = planes.shape
-    luma, *chroma = (TO_LUMA_CHROMA @ planes.reshape(channels, -1)).reshape(planes.shape)
-    luma = _quantised(np.rint(luma) - 128, quality, "luma") + 128
-    chroma = _quantised(_halved(np.concatenate(chroma)), quality, "chroma")
-    blue, red = separable(chroma, _doubling(height, width)).reshape(2, n, height, width)
+    _, n, height, width = planes.shape
+    split = np.rint(TO_LUMA_CHROMA @ planes.reshape(3, -1)).reshape(planes.shape)
+    luma = _quantised(split[0] - 128, quality, "luma") + 128
+    chroma = _filled(split[1:].reshape(2 * n, height, width), 2, 16)
+    chroma = _quantised(_halved(chroma), quality, "chroma")
+    chroma = chroma[:, : -(-height // 2), : -(-width // 2)]
+    blue, red = np.rint(separable(chroma, _doubling(height, width))).reshape(2, n, height, width)
     planes[0] = luma + np.float32(1.402) * red
     planes[1] = luma - np.float32(0.344136) * blue - np.float32(0.714136) * red
     planes[2] = luma + np.float32(1.772) * blue
@@ -74,10 +76,11 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
 def _quantised(plane: NDArray[np.floating], quality: int, kind: str) -> NDArray[np.floating]:
     """Transform, round and transform back the blocks of centred planes (n, H, W)."""
     n, height, width = plane.shape
-    plane = _filled(plane, 8)
+    plane = _filled(plane, 8, 8)
     grid = (n, plane.shape[1] // 8, 8, plane.shape[2] // 8, 8)
-    forward, back = _transforms(quality, kind)
+    forward, units, back = _transforms(quality, kind)
     blocks = plane.reshape(grid).swapaxes(2, 3).reshape(-1, 64) @ forward
+    blocks /= units
     np.rint(blocks, out=blocks)
     blocks = blocks @ back
     np.rint(blocks, out=blocks)
@@ -87,30 +90,34 @@ def _quantised(plane: NDArray[np.floating], quality: int, kind: str) -> NDArray[
 
 
 @lru_cache
-def _transforms(quality: int, kind: str) -> tuple[Matrix, Matrix]:
-    """Matrices from 64 values to their coefficients in units of Q, and back."""
+def _transforms(quality: int, kind: str) -> tuple[Matrix, Matrix, Matrix]:
+    """Matrix from 64 values to their coefficients times 8, units of 8 Q, and the matrix back.
+
+    Times 8 the mean of a block is a sum of whole numbers: exact, and so is a tie in its rounding,
+    in whatever order a matrix product adds.
+    """
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     table = LUMA_TABLE if kind == "luma" else CHROMA_TABLE
     q = np.clip((table * scale + 50) // 100, 1, 255).ravel()
     d = dct(np.eye(8), axis=0, norm="ortho")
     both = np.kron(d, d)
-    forward, back = (both / q[:, np.newaxis]).T, both * q[:, np.newaxis]
-    return forward.astype(np.float32), back.astype(np.float32)
+    forward, back = np.round(8 * both.T, 12), both * q[:, np.newaxis]
+    return forward.astype(np.float32), (8 * q).astype(np.float32), back.astype(np.float32)
 
 
-def _filled(plane: NDArray[np.floating], multiple: int) -> NDArray[np.floating]:
-    """Repeat the last row and column until both sides are multiples."""
-    down, right = (-side % multiple for side in plane.shape[1:])
+def _filled(plane: NDArray[np.floating], tall: int, wide: int) -> NDArray[np.floating]:
+    """Repeat the last row and column until the sides are multiples of ``tall`` and ``wide``."""
+    down, right = -plane.shape[1] % tall, -plane.shape[2] % wide
     return np.pad(plane, ((0, 0), (0, down), (0, right)), mode="edge") if down or right else plane
 
 
 def _halved(plane: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Means of 2 × 2 pixels, whole numbers."""
-    plane = _filled(plane, 2)
+    """Means of 2 × 2 pixels, rounded to whole numbers up and down in turn, as the library does."""
     rows = plane[:, ::2] + plane[:, 1::2]
     half = rows[:, :, ::2] + rows[:, :, 1::2]
+    half += np.float32(1) + np.arange(half.shape[2], dtype=np.float32) % 2
     half *= np.float32(0.25)
-    return np.rint(half, out=half)
+    return np.floor(half, out=half)
 
 
 @lru_cache
