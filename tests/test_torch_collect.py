@@ -174,6 +174,23 @@ def test_names_are_found_behind_a_wrapper(data):
     torch.testing.assert_close(logits, by_hand(model, x))
 
 
+def test_names_are_not_looked_for_in_a_part_of_the_model(data):
+    class Whole(nn.Module):
+        """Keywords of its own beside those it passes on to ``model``, as in transformers."""
+
+        def __init__(self):
+            super().__init__()
+            self.model = Net()
+
+        def forward(self, x, mask=None, **kwargs):
+            return self.model(x * mask, **kwargs)
+
+    x, y = data
+    model = Whole()
+    logits, _ = collect_logits(model, [{"x": x, "mask": x > 0, "labels": y}])
+    torch.testing.assert_close(logits, by_hand(model.model, x * (x > 0)))
+
+
 def test_a_step_of_ones_own(data):
     x, y = data
     model = Outputs(lambda z: {"features": z * 2, "head": z})
@@ -368,6 +385,14 @@ def test_one_logit_temperature_divides_the_score():
     assert abs(float(beta.grad)) < 1e-6  # the optimum of the binary cross-entropy itself
 
 
+def test_a_stream_has_two_columns_too():
+    ((z, y),) = stream_logits(
+        nn.Identity(), [(torch.tensor([1.0, -2.0]), torch.tensor([1.0, 0.0]))]
+    )
+    assert torch.equal(z, torch.tensor([[0.0, 1.0], [0.0, -2.0]]))
+    assert torch.equal(y, torch.tensor([1, 0]))
+
+
 def test_soft_labels_pass_through(data):
     x, _ = data
     soft = torch.softmax(torch.randn(N, K), 1)
@@ -380,6 +405,10 @@ X, Y = torch.ones(4, 4), torch.tensor([0, 1, 2, 0])
 REFUSED = {
     "a path instead of a model": (lambda: collect_logits("model.pt", [X]), "torch.nn.Module"),
     "a tensor instead of a loader": (lambda: collect_logits(Net(), X), r"passed as \[batch\]"),
+    "a dataset": (
+        lambda: collect_logits(Net(), TensorDataset(X, Y)),
+        "Got TensorDataset, which holds single examples; wrap it in a torch DataLoader",
+    ),
     "no loader": (lambda: collect_logits(Net(), None), "iterable of batches"),
     "an empty loader": (lambda: collect_logits(Net(), []), "at least one batch"),
     "names for labels": (lambda: collect_logits(Net(), [(X, ["a"] * 4)]), "labels of list"),

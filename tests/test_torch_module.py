@@ -144,6 +144,28 @@ def test_casting_the_module_does_not_round_the_map(map_, cast, net):
 def test_buffers_move_with_the_module(net):
     module = CalibratedModule(net, MAPS[3]).to("meta")
     assert {buffer.device.type for buffer in module.buffers()} == {"meta"}
+    state = CalibratedModule(copy.deepcopy(net).to_empty(device="cpu"), MAPS[3]).state_dict()
+    module.to_empty(device="cpu").load_state_dict(state)  # as large checkpoints are loaded
+    assert module.map == MAPS[3]
+
+
+def test_a_device_without_float64_is_not_asked_for_it(net):
+    def move(tensor):
+        assert tensor.dtype != torch.float64  # where Apple's devices raise
+        return tensor.clone()
+
+    assert CalibratedModule(net, MAPS[3])._apply(move).map == MAPS[3]
+
+
+def test_a_move_that_fails_leaves_the_map(net):
+    module = CalibratedModule(net, MAPS[3])
+
+    def move(_):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        module._apply(move)
+    assert module.map == MAPS[3]
 
 
 # --------------------------------------------------------------------------------- gradients

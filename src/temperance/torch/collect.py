@@ -8,6 +8,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset, IterableDataset
 
 from temperance._checks import InputError
 from temperance._progress import tracked
@@ -68,9 +69,6 @@ def collect_logits(
     _check_sizes([z for z, _ in pieces])
     logits = torch.cat([z for z, _ in pieces])
     labels = [y for _, y in pieces if y is not None]
-    if logits.ndim < 3 and is_one_logit(logits):
-        logits = binary_logits(logits)
-        labels = [_integral(y) for y in labels]
     return logits, torch.cat(labels) if labels else None
 
 
@@ -102,6 +100,11 @@ def stream_logits(
         raise InputError(
             f"model must be a torch.nn.Module. Got {type(model).__name__} instead; load the model "
             f"first, or wrap a function in a module."
+        )
+    if isinstance(loader, Dataset) and not isinstance(loader, IterableDataset):
+        raise InputError(
+            f"loader must yield batches. Got {type(loader).__name__}, which holds single examples; "
+            f"wrap it in a torch DataLoader."
         )
     if not isinstance(loader, Iterable) or isinstance(loader, (str, bytes, Tensor)):
         raise InputError(
@@ -136,7 +139,10 @@ class LogitStream:
             form = (tuple(z.shape[1:2]), labels is not None)
             first = first or form
             _check_form(form, first, i)
-            yield z.reshape(1) if z.ndim == 0 else z, labels  # squeezed out of a batch of one row
+            if z.ndim < 3 and is_one_logit(z):
+                z = binary_logits(z.reshape(-1))
+                labels = None if labels is None else _integral(labels)
+            yield z, labels
         if first is None:
             raise InputError("loader must yield at least one batch. Got none; was it used up?")
 
@@ -144,7 +150,7 @@ class LogitStream:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Put a model into evaluation mode, and every submodule back into its own mode after."""
-    before = [(module, module.training) for module in model.modules()]
+    before = [(m, m.training) for m in model.modules() if hasattr(m, "training")]  # frozen: none
     try:
         with suppress(NotImplementedError):  # an exported program: its mode was settled at export
             model.eval()

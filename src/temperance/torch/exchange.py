@@ -85,7 +85,8 @@ def _arguments(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Any], 
 def forward_signature(model: nn.Module) -> inspect.Signature:
     """Return the signature of ``model.forward``, or of what a wrapper passes everything on to."""
     signature = inspect.signature(model.forward)
-    if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+    kinds = {p.kind for p in signature.parameters.values()}
+    if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
         for name in WRAPPERS:
             inner = getattr(model, name, None)
             if isinstance(inner, nn.Module):

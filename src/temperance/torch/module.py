@@ -150,19 +150,24 @@ class CalibratedModule(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibratedModule:
         exact = dict(self.named_buffers(recurse=False))
-        super()._apply(fn, recurse)
-        for name, buffer in exact.items():  # follow to a device, but not to a narrower dtype
-            setattr(self, name, _placed(buffer, getattr(self, name).device))
+        self._buffers = {}
+        try:
+            super()._apply(fn, recurse)
+            for name, buffer in exact.items():  # follow to a device, but not to a narrower dtype
+                exact[name] = _placed(buffer, fn(buffer.new_empty(0, dtype=torch.float32)).device)
+        finally:
+            self._buffers = dict(exact)
         return self
 
 
 def _placed(buffer: Tensor, device: torch.device | None) -> Tensor:
     if device is not None and device.type == "mps":  # which has no float64
         buffer = buffer.float()
-    return buffer.to(device)
+    empty = buffer.is_meta and device is not None
+    return torch.empty_like(buffer, device=device) if empty else buffer.to(device)
 
 
 def _full_precision(device: str) -> Any:
-    """Autocast would run the matrix product in half precision."""
-    off = torch.is_autocast_enabled(device)
-    return torch.autocast(device, enabled=False) if off else nullcontext()
+    """Switch autocast off: it would run the matrix product in half precision."""
+    on = torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if on else nullcontext()
