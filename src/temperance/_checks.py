@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 PRIOR_TOLERANCE = 1e-6
+TINY = 1e-302  # smallest scale of logits, and one over the largest
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
 
 
@@ -145,7 +146,7 @@ class BlockCheck:
 
     def see(self, block: Array) -> None:
         """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
-        _check_finite(block, self.name, self.rows)
+        check_finite(block, self.name, self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
         if self._falling or self._rising:
@@ -173,14 +174,24 @@ class BlockCheck:
 def check_values(logits: Array, name: str = "logits") -> None:
     """Raise unless a map may be applied: finite values, and not probabilities."""
     z = detached(logits)  # gradients flow through the map, not through its checks
-    _check_finite(z, name, 0)
+    check_finite(z, name, 0)
     if _on_simplex(z):
         raise _probabilities(name, int(z.shape[0]))
 
 
+def check_scale(scale: float) -> None:
+    """Raise unless sums of the logits, and 1/T, stay inside float64; the scale 0 is allowed."""
+    if not (scale == 0 or TINY < scale < 1 / TINY):
+        msg = (
+            f"logits must have a scale between {TINY:g} and {1 / TINY:g}. Their typical margin is "
+            f"{scale:g}; multiply them by a constant, and T by the same."
+        )
+        raise InputError(msg)
+
+
 def check_range(calibrated: Array) -> None:
     """Raise when a map has carried finite logits out of the range of their dtype."""
-    place = _first_not_finite(calibrated)
+    place = _first_not_finite(detached(calibrated))
     if place is not None:
         msg = (
             f"logits must stay finite under the map. Row {place[0]}, class {place[1]} overflows "
@@ -189,7 +200,8 @@ def check_range(calibrated: Array) -> None:
         raise InputError(msg)
 
 
-def _check_finite(block: Array, name: str, start: int) -> None:
+def check_finite(block: Array, name: str, start: int = 0) -> None:
+    """Raise at the first NaN or infinity; the first row of the block has the number ``start``."""
     place = _first_not_finite(block)
     if place is not None:
         value = float(block[place])
@@ -358,8 +370,10 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
         row = int(np.argmax(bad))
         msg = f"sample_weight must be finite and not negative. Row {row} holds {w[row]:g}."
         raise InputError(msg)
-    if not 0 < w.sum() < np.inf:
-        msg = f"sample_weight must not be all zero, with a finite sum. Got the sum {w.sum():g}."
+    with np.errstate(over="ignore"):
+        total = float(w.sum())
+    if not 0 < total < np.inf:
+        msg = f"sample_weight must not be all zero, with a finite sum. Got the sum {total:g}."
         raise InputError(msg)
     return w
 

@@ -109,7 +109,8 @@ def edges(block: Block) -> Totals:
     z = block.logits
     xp = namespace(z)
     top = xp.astype(xp.max(z, axis=1), xp.float64)
-    mean = xp.sum(z, axis=1, dtype=xp.float64) / z.shape[1]
+    with np.errstate(over="ignore"):
+        mean = xp.sum(z, axis=1, dtype=xp.float64) / z.shape[1]
     y, w = block.labels, block.weight
     mass = xp.ones_like(top) if w is None else beside(w, z)
     if y is None:
@@ -119,5 +120,6 @@ def edges(block: Block) -> Totals:
         own = xp.astype(xp.take_along_axis(z, index, axis=1)[:, 0], xp.float64)
     else:
         own = xp.sum(xp.astype(z, xp.float64) * beside(y, z), axis=1)
-    totals = (mass * (top - own), mass * (own - mean), mass * (top - mean), mass)
-    return tuple(float(xp.sum(t)) for t in totals)
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks the scale
+        totals = (mass * (top - own), mass * (own - mean), mass * (top - mean), mass)
+        return tuple(float(xp.sum(t)) for t in totals)

@@ -62,4 +62,6 @@ def binary_logits(scores: object) -> Array:
         raise _checks.InputError(msg)
     xp = namespace(s)
     column = xp.reshape(s, (-1, 1))
-    return xp.concat([xp.zeros_like(column), column], axis=1)
+    logits = xp.concat([xp.zeros_like(column), column], axis=1)
+    _checks.check_finite(logits, "scores")
+    return logits

@@ -142,7 +142,8 @@ def separable(n=60):
     """Wrong as they stand, but right after a shift of one class: a bias separates them."""
     y = np.arange(n) % 3
     z = np.eye(3)[y] * 4.0 + np.random.default_rng(0).uniform(-1, 1, size=(n, 3))
-    return z + [2.5, 0.0, 0.0], y
+    z[:, 0] += 2.5
+    return z, y
 
 
 @pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])

@@ -10,7 +10,7 @@ and the logits of the labels are on average above the mean of their rows.
 
 from __future__ import annotations
 
-from temperance._checks import NotIdentified
+from temperance._checks import NotIdentified, check_scale
 from temperance._kernels import edges, temperature_moments
 from temperance._solve import Solution, minimise_in_scale
 from temperance.maps import Temperature
@@ -68,6 +68,7 @@ def fit_temperature(
 def solve_temperature(rows: Rows) -> Solution:
     """Return the optimal β = 1/T for rows with labels."""
     totals = rows.reduce(edges)
+    check_scale(totals[2] / totals[3])
     why = _not_identified(totals)
     if why:
         msg = f"the temperature is not identified by these {rows.n} rows: {why}"
