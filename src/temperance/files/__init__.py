@@ -1,0 +1,107 @@
+"""Logits in files: ``.npz``, ``.npy``, ``.csv``, ``.parquet`` and ``.safetensors``.
+
+A file is read once, or mapped and not read at all; it is written whole or not at all. No format
+runs code: pickles and object arrays are refused. What is wrong with a file is said in one
+sentence, with the place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from temperance._checks import InputError, check_choice
+from temperance.files.csv import read_csv, write_csv
+from temperance.files.npy import read_npy, read_npz, write_npy, write_npz
+from temperance.files.parquet import read_parquet, write_parquet
+from temperance.files.table import Table
+from temperance.files.tensors import read_safetensors, write_safetensors
+from temperance.files.whole import check_target, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["FORMATS", "Table", "check_format", "check_target", "read", "replacing", "write"]
+
+FORMATS = {
+    ".npz": (read_npz, write_npz),
+    ".npy": (read_npy, write_npy),
+    ".csv": (read_csv, write_csv),
+    ".parquet": (read_parquet, write_parquet),
+    ".safetensors": (read_safetensors, write_safetensors),
+}
+RUN_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
+
+
+def read(path: str | os.PathLike[str]) -> Table:
+    """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/target.npz"
+    >>> np.savez(path, logits=np.array([[2.0, 0.5], [0.1, 1.0]]), labels=[0, 1])
+    >>> read(path).labels
+    array([0, 1])
+    """
+    file = Path(path)
+    suffix = check_format(file)
+    if not file.is_file():
+        what = "a directory" if file.is_dir() else "no file there"
+        raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
+    try:
+        return FORMATS[suffix][0](file)
+    except InputError as error:
+        place = "" if file.name in str(error) else f"{file.name}: "
+        raise InputError(f"{place}{error}") from None
+    except OSError as error:
+        msg = f"{os.fspath(path)!r} must be a file that can be read. Got {error.strerror}."
+        raise InputError(msg) from None
+
+
+def write(
+    path: str | os.PathLike[str],
+    table: Table,
+    function: Callable[[NDArray[Any]], NDArray[Any]] = lambda logits: logits,
+    name: str = "logits",
+) -> None:
+    """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
+
+    Parameters
+    ----------
+    path : path of the file
+        Its ending decides the format.
+    table : Table
+    function : callable
+        From some rows of logits to as many rows; by default they stay what they are.
+    name : {"logits", "probabilities"}
+        What the function returns.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/calibrated.csv"
+    >>> write(path, Table(np.array([[2.0, 0.5]])), lambda z: z / 2)
+    >>> print(Path(path).read_text("utf-8"))
+    logit_0,logit_1
+    1.0,0.25
+    """
+    suffix = check_format(path)
+    check_choice(name, ("logits", "probabilities"), "name")
+    with replacing(path) as file:
+        FORMATS[suffix][1](file, table.mapped(function), table, name)
+
+
+def check_format(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a path when it names a format that is known."""
+    suffix = Path(path).suffix.lower()
+    if suffix in RUN_CODE:
+        msg = f"{os.fspath(path)!r} must not be a pickle, whose reading can run code"
+        raise InputError(f"{msg}: save the logits with numpy.savez(path, logits=...).")
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise InputError(f"{os.fspath(path)!r} must end in one of {known}.")
+    return suffix
