@@ -71,8 +71,10 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     if narrow and not np.isfinite(own_u).all():  # the range of float32 was too small
         return outcomes(block)
     e *= e
-    brier = np.add.reduce(e, axis=0, dtype=np.float64) / (s * s) - 2 * own_e / s + square
-    return Outcomes(1 / s, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
+    confidence = 1 / s
+    brier = np.add.reduce(e, axis=0, dtype=np.float64) * confidence
+    brier = (brier - 2 * own_e) * confidence + square
+    return Outcomes(confidence, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
 
 
 def _at_label(

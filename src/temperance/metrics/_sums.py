@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from temperance.metrics import binned, proper, smooth
 from temperance.metrics._outcomes import Outcomes, gather
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 class Sums(NamedTuple):
     """A metric made of sums: ``finish(Σ columns / Σ weight)``."""
 
-    columns: Any  # a sparse array (n, d): what each row adds, times its weight
+    columns: Any  # (n, d), sparse or not: what each row adds, times its weight
     weight: Floats  # (n,)
     finish: Callable[[Floats], Floats] | None  # linear, along the last axis; None does nothing
     norm: bool  # a calibration error: the sum of absolute values, not the value itself
@@ -39,7 +38,7 @@ def of_mean(rows: Rows, column: str, scale: float = 1.0) -> Sums:
     """Return the mean of one column of the outcomes."""
     o = gather(rows)
     total = o.mass * getattr(o, column) * scale
-    return Sums(csr_array(total[:, None]), o.mass, finish=None, norm=False)
+    return Sums(total[:, None], o.mass, finish=None, norm=False)
 
 
 def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
@@ -92,6 +91,8 @@ def _class_gaps(block: Block, *, n_bins: int) -> Totals:
 
 def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
     """The (n, width) array whose row i holds ``data[i]`` in the columns ``place[i]``."""
+    from scipy.sparse import csr_array  # SciPy would double the import of the package
+
     n, m = data.shape
     starts = m * np.arange(n + 1, dtype=np.intp)
     return csr_array((data.ravel(), place.ravel(), starts), shape=(n, width))

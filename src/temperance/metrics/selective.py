@@ -11,10 +11,10 @@ A threshold τ on the confidence κ accepts the rows with κ ≥ τ:
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import xlog1py
 
 from temperance.metrics._outcomes import gather
 from temperance.rows import as_labelled_rows
@@ -163,4 +163,5 @@ def area(curve: RiskCoverage) -> float:
 def excess(curve: RiskCoverage) -> float:
     """Return E-AURC."""
     r = float(curve.risk[-1])
-    return area(curve) - r - float(xlog1py(1 - r, -r))
+    best = r + (1 - r) * math.log1p(-r) if r < 1 else 1.0
+    return area(curve) - best

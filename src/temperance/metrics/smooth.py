@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.fft import dct, idct
 
 from temperance._solve import root_in_scale
 from temperance.metrics._outcomes import outcomes
@@ -96,16 +95,22 @@ def spread(confidence: Floats, cells: int) -> tuple[NDArray[np.intp], Floats]:
 
 def smoothed(residual: Floats, sigma: float) -> Floats:
     """Return residuals on a grid of [0, 1], along the last axis, smoothed with width ``sigma``."""
+    from scipy.fft import dct  # here and below: SciPy would double the import of the package
+
     return _damped(dct(residual), sigma)
 
 
 def _damped(cosines: Floats, sigma: float) -> Floats:
+    from scipy.fft import idct
+
     m = np.arange(cosines.shape[-1], dtype=np.float64)
     return idct(cosines * np.exp(-((np.pi * m * sigma) ** 2) / 2))
 
 
 def fixed_point(residual: Floats) -> float:
     """Return σ* with ``Σ |smoothed(residual, σ*)| = σ*``."""
+    from scipy.fft import dct
+
     cosines = dct(residual)
 
     def error(sigma: float) -> float:
