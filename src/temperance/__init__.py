@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 from temperance import maps, metrics, rows
 from temperance._checks import InputError, NotIdentified
 from temperance.artefact import load, save
+from temperance.calibration import Calibration, Finding
 from temperance.doors import binary_logits, from_probabilities
+from temperance.front_door import calibrate
 from temperance.interval import Interval
+from temperance.labelfree.prior_matched import fit_prior_matched
+from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
+from temperance.prior import about
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
@@ -44,6 +49,8 @@ __all__ = [
     "AttendedTemperatureScaling",
     "BiasedTemperature",
     "BiasedTemperatureScaling",
+    "Calibration",
+    "Finding",
     "InputError",
     "Interval",
     "MatrixMap",
@@ -53,11 +60,15 @@ __all__ = [
     "TemperatureScaling",
     "VectorMap",
     "VectorScaling",
+    "about",
     "binary_logits",
+    "calibrate",
     "fit_attended",
     "fit_biased_temperature",
     "fit_matrix",
+    "fit_prior_matched",
     "fit_temperature",
+    "fit_uts",
     "fit_vector",
     "from_probabilities",
     "load",

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
 MEANING = {
-    "improved": "The calibrated confidence is expected to be closer to the truth than the model's own.",
-    "no-evidence": "Nothing shows that the model's confidence needs another map than the one it has.",
-    "refused": "These data do not support a new map. The model's own confidence is kept, unchanged.",
+    "improved": "The calibrated confidence is expected to be closer to the truth than the model's.",
+    "no-evidence": "Nothing shows that the model's confidence needs another map than it has.",
+    "refused": "These data do not support a new map. The model's confidence is kept as it is.",
 }
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after")
 
@@ -138,12 +138,12 @@ class Calibration:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as one self-contained HTML page, and write it when a path is given."""
-        from temperance import report  # noqa: PLC0415 - needs the extra "report"
+        from temperance import report
 
         return report.to_html(self, path)
 
     def _repr_html_(self) -> str:
-        from temperance import report  # noqa: PLC0415 - needs the extra "report"
+        from temperance import report
 
         return report.summary_html(self)
 

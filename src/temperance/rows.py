@@ -56,24 +56,36 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, in order."""
 
-    def take(self, index: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the logits of the given rows as one NumPy array, in that order: one pass."""
+    def take(self, index: NDArray[np.int64]) -> Block:
+        """Return the given rows as one block of NumPy arrays, in that order: one pass."""
         order = np.argsort(index, kind="stable")
         wanted = index[order]
-        out: NDArray[Any] | None = None
+        parts: list[Block] = []
         start = 0
         for block in self.blocks():
             z = to_numpy(block.logits)
-            if out is None:
-                out = np.empty((len(index), self.n_classes), dtype=z.dtype)
             first, last = np.searchsorted(wanted, (start, start + z.shape[0]))
-            out[order[first:last]] = z[wanted[first:last] - start]
+            here = wanted[first:last] - start
+            y, w = block.labels, block.weight
+            parts.append(
+                Block(z[here], None if y is None else y[here], None if w is None else w[here])
+            )
             start += z.shape[0]
         self.passes += 1
-        if out is None or (len(wanted) and wanted[-1] >= start):
-            msg = f"index must lie below the number of rows, {start}."
+        if len(wanted) and wanted[-1] >= start:
+            msg = f"index must lie below the number of rows, {start}. Got {wanted[-1]} instead."
             raise _checks.InputError(msg)
-        return out
+        back = np.argsort(order, kind="stable")
+        columns = (
+            None if column[0] is None else np.concatenate(column)[back]
+            for column in zip(*parts, strict=True)
+        )
+        return Block(*columns)
+
+    def draw(self, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
+        """Return the numbers of at most ``n_rows`` rows, drawn without repetition, in order."""
+        n = self.n
+        return np.arange(n) if n <= n_rows else np.sort(seed.permutation(n)[:n_rows])
 
     @abstractmethod
     def head(self, n_rows: int) -> Rows:

@@ -17,7 +17,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,9 @@ REACH = 1e4  # temperatures beyond this factor of the start are not looked at
 MAX_SWEEPS = 60
 
 
-def probabilities(z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
+def probabilities(
+    z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0
+) -> Matrix:
     """Return softmax(z / T + b) in float64."""
     p = np.asarray(z / temperature, dtype=np.float64) + bias
     p -= p.max(axis=1, keepdims=True)
@@ -81,18 +82,28 @@ def match_belief(
 
 
 def _falling_root(function: Callable[[float], float], start: float) -> float:
-    """Root in log T of a function that falls with T; the nearer end where there is none."""
-    low = high = math.log(start)
+    """Root in log T of a function that falls with T; the nearer end where there is none.
+
+    The bracket is walked to in factors of two and narrowed by false position (Illinois), which
+    never evaluates a point twice: `match_belief` is exact only up to the sweeps it makes.
+    """
+    first = x = math.log(start)
     value = function(start)
-    step = math.log(2.0) if value > 0 else -math.log(2.0)
-    limit = math.log(REACH)
-    while abs(high - math.log(start)) < limit:
-        low, high = high, high + step
-        after = function(math.exp(high))
-        if after * value <= 0:
+    step = math.copysign(math.log(2.0), value)
+    while True:
+        old, before = x, value
+        x += step
+        value = function(math.exp(x))
+        if value * before <= 0:
             break
-        value = after
-    else:
-        return math.exp(high)
-    ends = sorted((low, high))
-    return math.exp(brentq(lambda x: function(math.exp(x)), *ends, xtol=TOLERANCE, rtol=1e-12))
+        if abs(x - first) > math.log(REACH):
+            return math.exp(x)
+    while abs(x - old) > TOLERANCE:
+        middle = x - value * (x - old) / (value - before) if value != before else 0.5 * (x + old)
+        here = function(math.exp(middle))
+        if here * value <= 0:
+            old, before = x, value
+        else:
+            before *= 0.5
+        x, value = middle, here
+    return math.exp(x)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._checks import NotIdentified
-from temperance.rows import ArrayRows
+from temperance._checks import InputError, NotIdentified, check_same_classes
+from temperance.rows import ArrayRows, Rows, as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 IDEAL_ROWS = 2.0  # pseudo-rows with the ideal pattern, so that a class with few rows has one too
+MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # of a sample
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class SourceProfile:
         Root mean square length of the centred logits.
     patterns : array of shape (K, K)
         One row per class.
-    threshold : float
-        The quantile of the typicality of source rows at the error rate.
+    scores : array of shape (n,)
+        Typicality of the source rows, sorted.
     """
 
     n: int
@@ -55,7 +56,7 @@ class SourceProfile:
     identified: bool
     norm: float
     patterns: Matrix
-    threshold: float
+    scores: Matrix
 
     @classmethod
     def of(cls, logits: NDArray[np.floating], labels: NDArray[np.int64]) -> SourceProfile:
@@ -87,13 +88,52 @@ class SourceProfile:
             identified=identified,
             norm=norm,
             patterns=total / count[:, None],
-            threshold=float(np.quantile(scores, error)),
+            scores=np.sort(scores),
         )
+
+    @property
+    def threshold(self) -> float:
+        """Return the quantile of the typicality of source rows at the error rate."""
+        return float(np.quantile(self.scores, self.error))
+
+    def share_below(self, score: float) -> float:
+        """Return the share of source rows that are no more typical than ``score``."""
+        return float(np.searchsorted(self.scores, score, side="right")) / self.n
 
     def typicality(self, logits: NDArray[np.floating]) -> Matrix:
         """Return the cosine of each row with the pattern of the class it is predicted as."""
         centred = centre(logits)
         return cosine(centred, self.patterns[centred.argmax(axis=1)])
+
+
+def read_profile(source: object, n_classes: int, seed: np.random.Generator) -> SourceProfile:
+    """Return the profile of a source given as ``(logits, labels)``, or as labelled rows."""
+    rows = as_source_rows(source, n_classes)
+    block = rows.take(rows.draw(sample_size(rows), seed))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    return SourceProfile.of(block.logits, block.labels)
+
+
+def as_source_rows(source: object, n_classes: int) -> Rows:
+    """Return the labelled rows of a source with hard labels and the given number of classes."""
+    if isinstance(source, Rows):
+        rows = source
+    elif isinstance(source, (tuple, list)) and len(source) == 2:
+        logits, labels = source
+        rows = as_labelled_rows(logits, labels, name="source logits")
+    else:
+        msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
+        raise InputError(msg)
+    check_same_classes(rows.n_classes, n_classes, "source logits")
+    if not rows.labelled or (isinstance(rows, ArrayRows) and np.ndim(rows.labels) != 1):
+        msg = "source labels must be class indices, one per row, not soft labels."
+        raise InputError(msg)
+    return rows
+
+
+def sample_size(rows: Rows) -> int:
+    """Return how many rows are enough: beliefs about a shift are worth less than 20,000 rows."""
+    return min(MAX_ROWS, max(MIN_ROWS, MAX_ELEMENTS // rows.n_classes))
 
 
 def centre(logits: NDArray[np.floating]) -> Matrix:

@@ -6,7 +6,7 @@ robustness to domain shift", 2020. From logits z of the target and its class pri
     1.  w* = argmin_w J(w)              how far weights of missing rows must reach
     2.  T* = argmin_T WNLL(T; w*)       a weighted NLL, convex in 1/T
 
-``form="reference"`` is what the authors' published code computes, with p = softmax(z), ŷ = argmax z:
+``form="reference"`` is what the authors' published code computes; p = softmax(z), ŷ = argmax z:
 
     W_ik(w) = (p_ik / (1 - p_ik))^(1/w)      for k ≠ ŷ_i
     m_k     = max(0, 1 - 0.99 n_k / (n q_k)) the shortfall of predictions of class k
@@ -14,8 +14,8 @@ robustness to domain shift", 2020. From logits z of the target and its class pri
     WNLL(T) = - Σ_i log p_{i,ŷ_i}(T) - 1/(K-1) Σ_i Σ_{k ≠ ŷ_i} W_ik(w*) log p_ik(T)
 
 ``form="paper"`` keeps the printed equations 4, 7 and 8: weight 1 for k = ŷ_i, the probabilities
-inside the weight at temperature 1/w (main text) or 1 (appendix), J(w) = Σ_k (mean Ŵ_k - q_k)². Their
-optimum usually runs to w = 0, which is raised as `NotIdentified`.
+inside the weight at temperature 1/w (main text) or 1 (appendix), J(w) = Σ_k (mean Ŵ_k - q_k)².
+Their optimum usually runs to w = 0, which is raised as `NotIdentified`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def fit_uts(
     >>> import numpy as np, temperance as tp
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(5, size=4000)
-    >>> z = 3 * (np.eye(5)[y] * 1.5 + rng.normal(size=(4000, 5)))  # overconfident
+    >>> z = 4 * (np.eye(5)[y] + rng.normal(size=(4000, 5)) + [1, 0, 0, 0, 0])  # leans to class 0
     >>> tp.fit_uts(z, np.full(5, 0.2)).temperature > 1
     True
     """
@@ -104,7 +104,7 @@ def fit_uts(
         return Temperature(_fit_bag(rows, q, form, shrink_to=size))
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = generator.permutation(rows.n)[: n_bags * size]
-    sample = rows.take(picked)
+    sample = rows.take(picked).logits
     logs = [
         np.log(_fit_bag(ArrayRows(sample[start : start + size], checked=True), q, form, None))
         for start in range(0, len(picked), size)
@@ -121,7 +121,7 @@ class Deficit:
 
     @classmethod
     def of(cls, rows: Rows, q: Matrix, shrink_to: int | None) -> Deficit:
-        """Count predictions; with ``shrink_to``, tame what sampling noise adds in a small sample."""
+        """Count predictions; with ``shrink_to``, tame the sampling noise of a small sample."""
         counts = rows.reduce(count_predictions)[0]
         n = int(counts.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -152,7 +152,7 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
 
 def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
     deficit = Deficit.of(rows, q, shrink_to)
-    if np.count_nonzero(deficit.counts) < 2:  # noqa: PLR2004
+    if np.count_nonzero(deficit.counts) < 2:
         msg = "all target rows are predicted as one class: UTS needs at least two."
         raise NotIdentified(msg)
     v = find_reach(rows, q, deficit, form)
@@ -200,7 +200,7 @@ def _weights_by_class(block: Block, v: Matrix, form: str) -> Matrix:
 def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β."""
 
-    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:  # noqa: FBT001
+    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:
         def statistic(block: Block) -> tuple[float, ...]:
             z = to_numpy(block.logits)
             odds = _log_odds(z.astype(np.float64) * (v if form == "paper" else 1.0))

@@ -1,0 +1,284 @@
+"""Reasons to believe, or not to believe, a calibration without labels: one function a topic.
+
+Codes: TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estimates, TP5xx
+the rows themselves. A finding of severity "refuse" takes the map back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from temperance.calibration import Finding
+from temperance.labelfree.prior_matched import (
+    Evidence,
+    noise_floor,
+    rescaling,
+    shrinkage,
+    total_variation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from temperance.labelfree.profile import SourceProfile
+    from temperance.prior import Prior
+
+    Vector = NDArray[np.float64]
+
+LEAST_ROWS = 30  # below this nothing is fitted
+FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
+ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class
+IMPOSSIBLE = (
+    0.02  # share of predictions of classes that the prior excludes, beyond which it is wrong
+)
+BOUND = 5.0  # log-odds between the estimates beyond which none is believed
+NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
+SAME = 0.1  # share of rows of the target that are also in the source
+RESCALED = 1.5  # factor of the length of the logits worth a word
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What was read: a sample of target rows, their prior, and the source where there is one."""
+
+    z: NDArray[Any]
+    n: int
+    prior: Prior
+    profile: SourceProfile | None
+    source: tuple[NDArray[Any], NDArray[np.int64]] | None
+    names: list[str]
+
+    @property
+    def predicted(self) -> NDArray[np.intp]:
+        """Return the predicted class of each row."""
+        return self.z.argmax(axis=1)
+
+    @property
+    def mix(self) -> Vector:
+        """Return the share of predictions of each class."""
+        return np.bincount(self.predicted, minlength=self.z.shape[1]) / len(self.z)
+
+
+def reasons_to_refuse(scene: Scene) -> Iterator[Finding]:
+    """Yield what makes any map meaningless, before one is fitted."""
+    mix, q = scene.mix, scene.prior.value
+    if scene.n < LEAST_ROWS:
+        yield Finding(
+            "TP301",
+            f"{scene.n} target rows are too few.",
+            {"rows": scene.n, "least": LEAST_ROWS},
+            f"Collect at least {LEAST_ROWS} rows, better {FEW_ROWS} or more.",
+            "refuse",
+        )
+    if np.count_nonzero(mix) < 2:
+        k = int(mix.argmax())
+        yield Finding(
+            "TP101",
+            f"Every target row is predicted as {scene.names[k]!r}.",
+            {"class": scene.names[k]},
+            "Check the input of the model: this looks like broken preprocessing.",
+            "refuse",
+        )
+    excluded = float(mix[q <= 0].sum())
+    if excluded > IMPOSSIBLE:
+        worst = int(np.where(q <= 0, mix, -1).argmax())
+        yield Finding(
+            "TP103",
+            f"{excluded:.0%} of the predictions are of classes that the prior excludes.",
+            {"share": excluded, "class": scene.names[worst]},
+            "Give these classes a positive prior, or check the order of the classes.",
+            "refuse",
+        )
+
+
+def about_amount(scene: Scene) -> Iterator[Finding]:
+    """Yield what the number of rows does not allow."""
+    if LEAST_ROWS <= scene.n < FEW_ROWS:
+        yield Finding(
+            "TP302",
+            f"{scene.n} target rows are few: intervals are wide.",
+            {"rows": scene.n, "enough": FEW_ROWS},
+            "Add rows before relying on the map.",
+            "warn",
+        )
+    per_class = len(scene.z) * scene.prior.value
+    rare = int(np.sum((per_class > 0) & (per_class < ROWS_PER_CLASS)))
+    if rare:
+        yield Finding(
+            "TP303",
+            f"{rare} of {len(per_class)} classes are expected in fewer than {ROWS_PER_CLASS} rows.",
+            {
+                "classes": rare,
+                "effective_rows": float(1 / np.sum(scene.prior.value**2 / len(scene.z))),
+            },
+            "The class mix says little about these classes; their bias is mostly left alone.",
+        )
+    if scene.profile is not None and scene.profile.n < FEW_ROWS:
+        yield Finding(
+            "TP304",
+            f"The source has only {scene.profile.n} labelled rows.",
+            {"rows": scene.profile.n},
+            "Its accuracy, and so every estimate, is uncertain.",
+            "warn",
+        )
+
+
+def about_classes(scene: Scene) -> Iterator[Finding]:
+    """Yield how the predicted mix compares with the prior."""
+    q, mix, n = scene.prior.value, scene.mix, len(scene.z)
+    distance, floor = total_variation(scene.predicted, q), noise_floor(q, n)
+    here = q > 0
+    chi2 = float(n * np.sum((mix[here] - q[here]) ** 2 / q[here]))
+    p_value = float(chdtrc(max(1, int(here.sum()) - 1), chi2))
+    if shrinkage(scene.predicted, q) > 0:
+        most = int(np.argmax(mix - q))
+        yield Finding(
+            "TP104",
+            f"The model predicts another class mix than the prior: {distance:.0%} of the rows "
+            f"would have to change class, {floor:.1%} is expected by chance.",
+            {"distance": distance, "noise": floor, "p_value": p_value, "most": scene.names[most]},
+            f"At least {distance - floor:.0%} of the predictions are wrong if the prior is right; "
+            f"{scene.names[most]!r} is predicted too often. Check the prior first.",
+            "warn",
+        )
+    if scene.prior.kind == "estimated":
+        yield Finding(
+            "TP105",
+            "The class mix was not given: it was estimated, as if nothing but the mix had changed.",
+            {"low": scene.prior.low.tolist(), "high": scene.prior.high.tolist()},
+            "Give the mix you expect; an estimate is not knowledge.",
+            "warn",
+        )
+    missing = np.flatnonzero((mix == 0) & (q * n >= ROWS_PER_CLASS))
+    if len(missing):
+        listed = ", ".join(repr(scene.names[k]) for k in missing[:5])
+        yield Finding(
+            "TP102",
+            f"Never predicted although expected: {listed}.",
+            {"classes": [scene.names[k] for k in missing]},
+            "Their rows are hidden among other classes; a bias brings back at most a part.",
+            "warn",
+        )
+
+
+def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
+    """Yield what kind of shift the rows show against the source."""
+    profile = scene.profile
+    if profile is None or scene.source is None or evidence is None:
+        return
+    scale = rescaling(scene.z, profile)
+    if not 1 / RESCALED < scale < RESCALED:
+        yield Finding(
+            "TP202",
+            f"The logits are {scale:.2g} times as long as on the source.",
+            {"factor": scale},
+            "Confidence alone misleads then; typicality and class mix decide.",
+        )
+    typical = 1 - profile.error
+    drop = typical - evidence.typical
+    if drop > 2 * np.sqrt(typical * (1 - typical) * (1 / profile.n + 1 / len(scene.z))):
+        yield Finding(
+            "TP201",
+            f"{evidence.typical:.0%} of the rows look like rows the model gets right; on the "
+            f"source it is {typical:.0%}.",
+            {"target": evidence.typical, "source": typical},
+            "The inputs themselves have changed (covariate shift).",
+            "warn",
+        )
+    novel = float(np.mean(profile.typicality(scene.z) < np.quantile(profile.scores, 0.001)))
+    if novel > NOVEL:
+        yield Finding(
+            "TP205",
+            f"{novel:.0%} of the rows are unlike any source row: perhaps unknown classes.",
+            {"share": novel},
+            "Look at these rows. No map can calibrate a class that the model cannot predict.",
+            "warn",
+        )
+    yield from _label_shift(scene)
+
+
+def _label_shift(scene: Scene) -> Iterator[Finding]:
+    """Compare the predicted mix with the one that a change of the class mix alone would give."""
+    assert scene.source is not None  # noqa: S101
+    logits, labels = scene.source
+    k, q = scene.z.shape[1], scene.prior.value
+    confusion = np.zeros((k, k))
+    np.add.at(confusion, (labels, logits.argmax(axis=1)), 1)
+    count = confusion.sum(axis=1)
+    if (count[q > 0] < ROWS_PER_CLASS).any():
+        return
+    expected = q @ (confusion / np.maximum(count, 1)[:, None])
+    error = expected * (1 - expected) / len(scene.z) + (q**2 / np.maximum(count, 1)) @ (
+        (confusion / np.maximum(count, 1)[:, None])
+        * (1 - confusion / np.maximum(count, 1)[:, None])
+    )
+    chi2 = float(np.sum((scene.mix - expected) ** 2 / np.maximum(error, 1e-12)))
+    moved = 0.5 * float(np.abs(count / count.sum() - q).sum())
+    only = float(chdtrc(k - 1, chi2)) > 0.01
+    if moved > 2 * noise_floor(q, int(count.sum())) and only:
+        yield Finding(
+            "TP204",
+            f"The class mix differs from the source's by {moved:.0%}, and that alone explains the "
+            f"predictions (label shift).",
+            {"moved": moved, "p_value": float(chdtrc(k - 1, chi2))},
+            "A class bias is the right correction.",
+        )
+
+
+def about_estimates(evidence: Evidence | None, spread: float) -> Iterator[Finding]:
+    """Yield how far the independent estimates of accuracy agree."""
+    if evidence is None:
+        return
+    numbers = {
+        "typical": evidence.typical,
+        "histogram": evidence.histogram,
+        "believed": evidence.believed,
+        "spread": spread,
+    }
+    if spread > BOUND:
+        yield Finding(
+            "TP402",
+            "The estimates of the accuracy contradict each other.",
+            numbers | {"bound": BOUND},
+            "Label some rows: see label_next, then audit().",
+            "refuse",
+        )
+    elif spread > BOUND / 2:
+        yield Finding(
+            "TP401",
+            "The estimates of the accuracy disagree.",
+            numbers,
+            "The intervals are wide for that reason; labels of a few rows would narrow them.",
+            "warn",
+        )
+
+
+def about_rows(scene: Scene) -> Iterator[Finding]:
+    """Yield what is odd about the rows themselves."""
+    if scene.profile is not None and not scene.profile.identified:
+        yield Finding(
+            "TP502",
+            "Every source row is predicted right: these may be training rows.",
+            {"source_rows": scene.profile.n},
+            "Use rows that the model was not trained on.",
+            "warn",
+        )
+    if scene.source is None:
+        return
+    known = {row.tobytes() for row in np.ascontiguousarray(scene.source[0], dtype=np.float32)}
+    rows = np.ascontiguousarray(scene.z, dtype=np.float32)
+    shared = float(np.mean([row.tobytes() in known for row in rows]))
+    if shared > 0:
+        yield Finding(
+            "TP501",
+            f"{shared:.1%} of the target rows are also in the source.",
+            {"share": shared},
+            "The target must not contain source rows, or nothing is learned about it.",
+            "warn" if shared > SAME else "note",
+        )

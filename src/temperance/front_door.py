@@ -1,0 +1,484 @@
+"""The front door: one call from logits to a map with an honest verdict.
+
+`calibrate` gathers the evidence (`labelfree.prior_matched`), fits the map for the estimated
+accuracy and for both ends of its interval, looks for reasons not to believe it (`findings`), and
+gives one of three verdicts:
+
+    refused       a finding makes the map meaningless: too few rows, one predicted class, a prior
+                  that the data contradict, no identified temperature, estimates that disagree
+    improved      over what the accuracy may be, the map's expected calibration error is at least
+                  one point below that of the model's own confidence
+    no-evidence   neither: the source temperature is kept where there is one, else the identity
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance import artefact
+from temperance._checks import NotIdentified, check_classes, check_seed
+from temperance.calibration import Calibration, Finding, Verdict
+from temperance.findings import (
+    Scene,
+    about_amount,
+    about_classes,
+    about_estimates,
+    about_rows,
+    about_shift,
+    reasons_to_refuse,
+)
+from temperance.interval import Interval
+from temperance.labelfree.matching import confidence, match_confidence, probabilities
+from temperance.labelfree.prior_matched import (
+    CHANCE,
+    Evidence,
+    expit,
+    gather_evidence,
+    log_odds,
+    solve,
+    solve_without_source,
+)
+from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
+from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
+from temperance.metrics import evaluate
+from temperance.metrics.binned import bin_index, unit_edges
+from temperance.prior import Prior, exactly
+from temperance.rows import Rows, as_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+Z90 = 1.645
+MODEL_ERROR = 0.2  # standard error of the accuracy estimate in log-odds where its parts agree,
+DISAGREEMENT = 0.25  # what each unit of their spread adds,
+BLIND_ERROR = (
+    0.8  # and its size without a source: from leaving families of shifts out; see the docs
+)
+QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
+WORTH = 0.01  # expected fall of the calibration error that is called an improvement
+N_BINS = 15
+TO_LABEL = 80
+SEVERITY = ("refuse", "warn", "note")
+
+
+def calibrate(
+    target_logits: object,
+    prior: object = None,
+    source: object = None,
+    *,
+    classes: object = None,
+    bias: bool = True,
+    seed: int = 0,
+) -> Calibration:
+    """Calibrate a model on unlabelled, shifted data, and say whether to believe it.
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+        Scores before the softmax on the shifted data; no labels.
+    prior : array of shape (K,) or (K, 2), or `about`, optional
+        The class mix of the target: probabilities, a range (low, high) for each class, or
+        ``temperance.about(q, rows=...)``. Without it, it is estimated from the source, as if only
+        the class mix had changed, and the result says so.
+    source : pair (logits, labels), optional
+        Labelled rows from before the shift.
+    classes : sequence of K names, optional
+    bias : bool
+        Whether the map may move predictions; see `fit_prior_matched`.
+    seed : int
+
+    Returns
+    -------
+    Calibration
+        With ``verdict``, ``map``, ``findings`` and estimates with 90 % intervals.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y, y_old = rng.integers(5, size=4000), rng.integers(5, size=2000)
+    >>> z_old = 9 * (2 * np.eye(5)[y_old] + rng.normal(size=(2000, 5)))
+    >>> z = 9 * (np.eye(5)[y] + rng.normal(size=(4000, 5)) + [1, 0, 0, 0, 0])  # shifted to class 0
+    >>> tp.calibrate(z, prior=np.full(5, 0.2), source=(z_old, y_old)).verdict
+    'improved'
+    """
+    generator = check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    k = rows.n_classes
+    labelled = None if source is None else as_source_rows(source, k)
+    names = [str(c) for c in (range(k) if classes is None else check_classes(classes, k))]
+    index = rows.draw(sample_size(rows), generator)
+    z = rows.take(index).logits
+    pair = None if labelled is None else _read_source(labelled, generator)
+    scene = Scene(
+        z=z,
+        n=rows.n,
+        prior=_known_or_estimated(prior, z, pair),
+        profile=None if pair is None else SourceProfile.of(*pair),
+        source=pair,
+        names=names,
+    )
+    findings = list(reasons_to_refuse(scene))
+    beliefs, evidence = None, None
+    if not findings:
+        try:
+            evidence, beliefs = _believe(scene, generator, bias=bias)
+        except NotIdentified as error:
+            findings.append(_not_identified(error))
+    findings += [*about_amount(scene), *about_rows(scene), *about_classes(scene)]
+    if beliefs is not None:
+        findings += [*about_shift(scene, evidence), *about_estimates(evidence, beliefs.spread)]
+    findings.sort(key=lambda finding: SEVERITY.index(finding.severity))
+    return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Maps for the estimated accuracy and for the ends of its interval, and what each implies.
+
+    Attributes
+    ----------
+    accuracy : Interval
+        Of the model's own predictions.
+    maps : tuple of three maps
+        For ``accuracy.value``, ``accuracy.low`` and ``accuracy.high``.
+    spread : float
+        Log-odds between the largest and the smallest of the estimates.
+    """
+
+    accuracy: Interval
+    maps: tuple[Map, Map, Map]
+    spread: float
+
+
+def _believe(
+    scene: Scene, generator: np.random.Generator, *, bias: bool
+) -> tuple[Evidence | None, Beliefs]:
+    z, q, profile = scene.z, scene.prior.value, scene.profile
+    if profile is None:
+        t, b = solve_without_source(z, q, bias=bias, seed=generator)
+        accuracy = _around(confidence(z, t), BLIND_ERROR)
+        spread = 0.0
+        evidence = None
+        ends = [_rescaled(z, t, b, a) for a in accuracy]
+    else:
+        evidence = gather_evidence(z, q, profile)
+        parts = [log_odds(a) for a in (evidence.typical, evidence.histogram, evidence.believed)]
+        spread = max(parts) - min(parts)
+        error = np.hypot(
+            _standard_error(evidence, profile, len(z), spread), _prior_error(scene, generator)
+        )
+        accuracy = _around(evidence.accuracy, float(error))
+        ends = [solve(z, q, profile, evidence.at(a), bias=bias) for a in accuracy]
+    maps = tuple(BiasedTemperature(t, b) if bias else Temperature(t) for t, b in ends)
+    return evidence, Beliefs(accuracy, maps, spread)  # pyright: ignore[reportArgumentType]
+
+
+def _around(accuracy: float, error: float) -> Interval:
+    centre = log_odds(accuracy)
+    return Interval(accuracy, expit(centre - Z90 * error), expit(centre + Z90 * error))
+
+
+def _standard_error(evidence: Evidence, profile: SourceProfile, n: int, spread: float) -> float:
+    """Of the log-odds of the accuracy: what the method misses, and what sampling adds."""
+    a, e = min(max(evidence.accuracy, 0.01), 0.99), profile.error
+    sampling = 1 / (n * a * (1 - a)) + 1 / (profile.n * e * (1 - e))
+    return float(np.sqrt(MODEL_ERROR**2 + (DISAGREEMENT * spread) ** 2 + sampling))
+
+
+def _prior_error(scene: Scene, generator: np.random.Generator) -> float:
+    """Of the log-odds of the accuracy, from not knowing the prior exactly."""
+    assert scene.profile is not None  # noqa: S101
+    priors = scene.prior.plausible(generator)
+    if not priors:
+        return 0.0
+    return float(
+        np.std([log_odds(gather_evidence(scene.z, q, scene.profile).accuracy) for q in priors])
+    )
+
+
+def _rescaled(z: NDArray[Any], t: float, b: Matrix, accuracy: float) -> tuple[float, Matrix]:
+    """The map without source, its temperature moved to another accuracy."""
+    return match_confidence(z, max(accuracy, CHANCE / z.shape[1]), t), b
+
+
+def _read_source(
+    rows: Rows, generator: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    block = rows.take(rows.draw(sample_size(rows), generator))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    return block.logits, block.labels
+
+
+def _known_or_estimated(
+    prior: object, z: NDArray[Any], pair: tuple[NDArray[Any], NDArray[np.int64]] | None
+) -> Prior:
+    if prior is not None or pair is None:
+        return exactly(prior, z.shape[1])
+    from temperance.labelfree.priors import prior_interval
+
+    value, low, high = prior_interval(z, pair)
+    return Prior(value, "estimated", low, high, rows=float(min(len(z), len(pair[1]))))
+
+
+def _not_identified(error: NotIdentified) -> Finding:
+    return Finding(
+        "TP403",
+        "The temperature is not identified.",
+        {"reason": str(error)},
+        "Give a labelled source, or more varied target rows.",
+        "refuse",
+    )
+
+
+# ------------------------------------------------------------------------------ the answer
+
+
+def _answer(
+    scene: Scene,
+    beliefs: Beliefs | None,
+    evidence: Evidence | None,
+    findings: list[Finding],
+    *,
+    index: NDArray[np.int64],
+    seed: int,
+) -> Calibration:
+    z = scene.z
+    own = probabilities(z, 1.0)
+    if beliefs is None:
+        chosen, verdict, method = IDENTITY, "refused", "identity"
+        imagined = None
+    else:
+        imagined = [_apply(m, z) for m in beliefs.maps]
+        verdict = _judge(findings, _errors(own, imagined), _errors(imagined[0], imagined))
+        chosen, method = _choose(verdict, beliefs, scene)
+    p = _apply(chosen, z)
+    return Calibration(
+        verdict=verdict,
+        map=chosen,
+        temperature=_temperatures(chosen, beliefs),
+        accuracy=_expected_accuracy(p, imagined),
+        ece_before=_expected_error(own, imagined),
+        ece_after=_expected_error(p, imagined),
+        findings=tuple(findings),
+        facts={
+            **describe_sizes(scene, beliefs, evidence),
+            **describe_confidence(scene, own, p, imagined),
+            "method": method,
+            "label_next": index[_worth_labelling(p)].tolist(),
+            "seed": seed,
+        },
+    )
+
+
+def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
+    return np.asarray(fitted.predict_proba(z.astype(np.float64)))
+
+
+def _judge(findings: list[Finding], before: Matrix, after: Matrix) -> Verdict:
+    if any(finding.severity == "refuse" for finding in findings):
+        return "refused"
+    return "improved" if float((before - after) @ QUADRATURE) > WORTH else "no-evidence"
+
+
+def _choose(verdict: Verdict, beliefs: Beliefs, scene: Scene) -> tuple[Map, str]:
+    if verdict == "improved":
+        return beliefs.maps[0], "prior-matched" if scene.profile is not None else "uts"
+    if verdict == "no-evidence" and scene.profile is not None and scene.profile.identified:
+        return Temperature(scene.profile.temperature), "source temperature"
+    return IDENTITY, "identity"
+
+
+def _errors(p: Matrix, imagined: list[Matrix]) -> Matrix:
+    """Calibration error of ``p`` if each of the imagined maps were the truth."""
+    predicted, top = p.argmax(axis=1), p.max(axis=1)
+    place = bin_index(top, N_BINS)
+    rows = np.arange(len(p))
+    return np.array(
+        [
+            np.abs(np.bincount(place, top - truth[rows, predicted], N_BINS)).sum() / len(p)
+            for truth in imagined
+        ]
+    )
+
+
+def _expected_error(p: Matrix, imagined: list[Matrix] | None) -> Interval:
+    """Calibration error over the imagined truths; the ends of a 90 % interval and their mean."""
+    if imagined is None:
+        return Interval(0.5, 0.0, 1.0)
+    middle, *ends = _errors(p, imagined)
+    # For a normal error the mean of |error| is 0.8 standard errors, and an end is 1.645 of them.
+    value = float(np.hypot(middle, 0.8 / Z90 * np.mean(ends)) if middle < min(ends) else middle)
+    return Interval(value, float(min(middle, *ends)), float(max(value, *ends)))
+
+
+def _expected_accuracy(p: Matrix, imagined: list[Matrix] | None) -> Interval:
+    if imagined is None:
+        return Interval(0.5, 0.0, 1.0)
+    rows, predicted = np.arange(len(p)), p.argmax(axis=1)
+    value, *ends = (float(truth[rows, predicted].mean()) for truth in imagined)
+    return Interval(value, min(value, *ends), max(value, *ends))
+
+
+def _temperatures(chosen: Map, beliefs: Beliefs | None) -> Interval:
+    value = float(chosen.parameters()["temperature"])
+    if beliefs is None:
+        return Interval(value, value, value)
+    others = [float(m.parameters()["temperature"]) for m in beliefs.maps]
+    return Interval(value, min(value, *others), max(value, *others))
+
+
+def _worth_labelling(p: Matrix) -> NDArray[np.int64]:
+    """Rows whose labels say most about the accuracy: spread evenly over √(c (1 - c))."""
+    top = p.max(axis=1)
+    order = np.argsort(top, kind="stable")
+    weight = np.cumsum(np.sqrt(np.maximum(top[order] * (1 - top[order]), 1e-6)))
+    n = min(TO_LABEL, len(p))
+    places = np.searchsorted(weight, (np.arange(n) + 0.5) / n * weight[-1])
+    return np.unique(order[np.minimum(places, len(p) - 1)])
+
+
+# ------------------------------------------------------------------------------- the facts
+
+
+def describe_sizes(
+    scene: Scene, beliefs: Beliefs | None, evidence: Evidence | None
+) -> dict[str, Any]:
+    """Return what was given, what was assumed and what was estimated."""
+    prior, profile = scene.prior, scene.profile
+    return {
+        "n_target": scene.n,
+        "n_source": 0 if profile is None else profile.n,
+        "n_classes": len(prior.value),
+        "classes": scene.names,
+        "prior": prior.value.tolist(),
+        "prior_kind": prior.kind,
+        "prior_low": None if prior.exact else prior.low.tolist(),
+        "prior_high": None if prior.exact else prior.high.tolist(),
+        "accuracy_before": [0.5, 0.0, 1.0] if beliefs is None else list(beliefs.accuracy),
+        "estimates": [] if evidence is None else _estimates(evidence),
+        "assumptions": _assumptions(scene),
+        "would_change": _would_change(scene),
+        "guarantee": "None: without labels every number here is an estimate under the assumptions.",
+        "fitted_on": {
+            "target": artefact.fingerprint(scene.z),
+            "source": None if scene.source is None else artefact.fingerprint(*scene.source),
+        },
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    from temperance import __version__
+
+    return {"temperance": __version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def _estimates(evidence: Evidence) -> list[dict[str, Any]]:
+    seen = {
+        "typical": "rows that look like rows the model gets right on the source",
+        "histogram": "predicted class mix against the prior",
+        "believed": "the model's own belief, at the source's scale and with the prior met",
+    }
+    return [{"name": n, "value": getattr(evidence, n), "what": what} for n, what in seen.items()]
+
+
+def _assumptions(scene: Scene) -> list[str]:
+    known = {
+        "given": "The class mix of the target is the one given.",
+        "about": "The class mix of the target is about the one given.",
+        "range": "The class mix of the target lies in the ranges given.",
+        "estimated": "Only the class mix has changed, so that it could be estimated.",
+    }
+    rest = ["The target has the classes of the model and no others."]
+    if scene.profile is not None:
+        rest.append("The source rows were not used to train the model.")
+        rest.append("A shift shows in at least two of: rows unlike the source, class mix, belief.")
+    else:
+        rest.append("The model's logits are wrong by one factor and a class bias.")
+    return [known[scene.prior.kind], *rest]
+
+
+def _would_change(scene: Scene) -> list[str]:
+    wishes = ["Labels of a few target rows: see label_next, then audit()."]
+    if scene.profile is None:
+        wishes.append("A labelled source: rows from before the shift with labels.")
+    if scene.prior.kind != "given":
+        wishes.append("A class mix that is known and not estimated.")
+    if scene.n < 2_000:
+        wishes.append("More target rows.")
+    return wishes
+
+
+def describe_confidence(
+    scene: Scene, own: Matrix, p: Matrix, imagined: list[Matrix] | None
+) -> dict[str, Any]:
+    """Return class mixes, histograms of confidence, and expected risk against coverage."""
+    belief = p if imagined is None else imagined[0]
+    return {
+        "predicted_mix": scene.mix.tolist(),
+        "mix_before": own.mean(axis=0).tolist(),
+        "mix_after": p.mean(axis=0).tolist(),
+        "confidence_before": float(own.max(axis=1).mean()),
+        "confidence_after": float(p.max(axis=1).mean()),
+        "histograms": {
+            "edges": unit_edges(N_BINS).tolist(),
+            "target_before": _histogram(own),
+            "target_after": _histogram(p),
+            **_source_bins(scene),
+        },
+        "source": _source_facts(scene),
+        "risk_coverage": {
+            "coverage": _COVERAGE.tolist(),
+            "risk_before": _risk(own, belief),
+            "risk_after": _risk(p, belief),
+        },
+    }
+
+
+_COVERAGE = np.linspace(0.01, 1, 100)
+
+
+def _risk(p: Matrix, belief: Matrix) -> list[float]:
+    """Expected share of wrong answers among the most confident rows, by coverage."""
+    order = np.argsort(-p.max(axis=1), kind="stable")
+    wrong = 1 - belief[np.arange(len(p)), p.argmax(axis=1)][order]
+    answered = np.maximum(1, np.round(_COVERAGE * len(p)).astype(int))
+    return (np.cumsum(wrong)[answered - 1] / answered).tolist()
+
+
+def _histogram(p: Matrix) -> list[int]:
+    return np.bincount(bin_index(p.max(axis=1), N_BINS), minlength=N_BINS).tolist()
+
+
+def _source_bins(scene: Scene) -> dict[str, Any]:
+    if scene.source is None:
+        return {"source": None, "source_correct": None, "source_confidence": None}
+    logits, labels = scene.source
+    p = probabilities(logits, 1.0)
+    top, place = p.max(axis=1), bin_index(p.max(axis=1), N_BINS)
+    right = (p.argmax(axis=1) == labels).astype(np.float64)
+    return {
+        "source": np.bincount(place, minlength=N_BINS).tolist(),
+        "source_correct": np.bincount(place, right, N_BINS).tolist(),
+        "source_confidence": np.bincount(place, top, N_BINS).tolist(),
+    }
+
+
+def _source_facts(scene: Scene) -> dict[str, Any] | None:
+    if scene.source is None or scene.profile is None:
+        return None
+    measured = evaluate(*scene.source)
+    return {
+        "accuracy": measured.accuracy,
+        "nll": measured.nll,
+        "ece": measured.ece,
+        "temperature": scene.profile.temperature,
+        "confidence": confidence(scene.source[0], 1.0),
+    }

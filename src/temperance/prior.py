@@ -1,0 +1,102 @@
+"""The class mix of a target as a user knows it: a number, a range, a rough idea, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance._checks import InputError, check_number, check_prior
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+DRAWS = 8  # plausible priors that are tried where one is not known exactly
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Class probabilities, how they are known, and how well.
+
+    Attributes
+    ----------
+    value : array of shape (K,)
+    kind : {"given", "about", "range", "estimated"}
+    low, high : arrays of shape (K,)
+        Equal to ``value`` when it is given exactly.
+    rows : float
+        As reliable as a count of that many rows; infinite when exact.
+    """
+
+    value: Vector
+    kind: str
+    low: Vector
+    high: Vector
+    rows: float = np.inf
+
+    @property
+    def exact(self) -> bool:
+        """Return whether there is only one plausible prior."""
+        return bool(np.array_equal(self.low, self.high))
+
+    def plausible(self, generator: np.random.Generator) -> list[Vector]:
+        """Return priors that the knowledge allows; none where it is exact."""
+        if self.exact:
+            return []
+        if np.isfinite(self.rows):
+            draws = generator.dirichlet(np.maximum(self.value * self.rows, 1e-3), size=DRAWS)
+        else:
+            draws = generator.uniform(self.low, self.high, size=(DRAWS, len(self.value)))
+        return [d / d.sum() for d in draws]
+
+
+def about(prior: object, rows: float = 100) -> Prior:
+    """Say that a class mix is known about as well as from counting that many rows.
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> mix = tp.about([0.7, 0.3], rows=50)
+    >>> mix.low.round(2), mix.high.round(2)
+    (array([0.59, 0.19]), array([0.81, 0.41]))
+    """
+    q = check_prior(prior, _length(prior))
+    n = check_number(rows, "rows", low=1)
+    error = 1.645 * np.sqrt(q * (1 - q) / n)
+    return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n)
+
+
+def exactly(prior: object, n_classes: int) -> Prior:
+    """Return a prior that is known: probabilities, or a range for each class."""
+    if isinstance(prior, Prior):
+        check_prior(prior.value, n_classes)
+        return prior
+    try:
+        table = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim == 2 and table.shape == (n_classes, 2):
+        return _from_ranges(table)
+    q = check_prior(prior, n_classes)
+    return Prior(q, "given", q, q)
+
+
+def _from_ranges(table: Vector) -> Prior:
+    low, high = table[:, 0], table[:, 1]
+    good = np.isfinite(table).all() and (low >= 0).all() and (low <= high).all()
+    if not good or low.sum() > 1 + 1e-9 or high.sum() < 1 - 1e-9:
+        msg = (
+            f"prior ranges must satisfy 0 <= low <= high, sum of low <= 1 <= sum of high. Got "
+            f"sums {low.sum():.4g} and {high.sum():.4g}; widen the ranges."
+        )
+        raise InputError(msg)
+    room = (high - low).sum()
+    middle = low + (high - low) * ((1 - low.sum()) / room if room > 0 else 0.0)
+    return Prior(middle, "range", low, high)
+
+
+def _length(prior: object) -> int:
+    return len(prior) if hasattr(prior, "__len__") else 0  # pyright: ignore[reportArgumentType]
