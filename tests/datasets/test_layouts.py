@@ -223,6 +223,15 @@ def test_cifar10_npz(tmp_path):
     assert data.classes[3] == "cat"
 
 
+def test_a_part_of_cifar10_gives_way_to_the_whole(tmp_path):
+    x, y = random_images(5, 32, 32, 3), np.arange(5)
+    np.savez(tmp_path / "cifar10_small.npz", x_train=x, y_train=y, x_test=x[:2], y_test=y[:2])
+    assert len(datasets.load("cifar10", tmp_path).y_train) == 5
+    files, images, labels = cifar10_files("binary")
+    write(tmp_path / "cifar-10-batches-bin", files)
+    assert_cifar10(datasets.load("cifar10", tmp_path), images, labels)
+
+
 @pytest.mark.parametrize("kind", ["python", "binary"])
 def test_cifar100_takes_the_fine_labels(tmp_path, kind):
     x, fine = random_images(4, 32, 32, 3), np.array([99, 0, 42, 7])
@@ -441,7 +450,6 @@ def test_photograph_is_scaled_then_cut_at_its_centre(tmp_path):
         ("mnist", r"Put mnist\.npz, or train- and t10k-images-idx3-ubyte.*yann\.lecun\.com"),
         ("fashion-mnist", r"Put fashion_mnist\.npz.*zalandoresearch"),
         ("cifar10", r"cifar-10-python\.tar\.gz or cifar-10-binary\.tar\.gz.*cs\.toronto\.edu"),
-        ("cifar10-small", r"cifar10_small\.npz"),
         ("cifar100", r"cifar-100-python\.tar\.gz.*cs\.toronto\.edu"),
         ("svhn", r"train_32x32\.mat and test_32x32\.mat.*ufldl\.stanford\.edu"),
         ("cub200", r"folder CUB_200_2011.*caltech\.edu"),

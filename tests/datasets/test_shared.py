@@ -30,7 +30,7 @@ def test_mnist_is_mnist(shared_data):
 
 
 def test_small_cifar10_is_cifar10(shared_data):
-    data = datasets.load("cifar10-small", need(shared_data, "cifar10_small.npz"))
+    data = datasets.load("cifar10", need(shared_data, "cifar10_small.npz"))
     assert data.x_train.shape == (12_000, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(data.y_train), 1_200)
     assert data.classes[3] == "cat"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temperance._checks import InputError, check_choice, check_integer
-from temperance.datasets.cifar import load_cifar10, load_cifar10_small, load_cifar100
+from temperance.datasets.cifar import load_cifar10, load_cifar100
 from temperance.datasets.cub200 import load_cub200
 from temperance.datasets.dataset import Dataset, Split
 from temperance.datasets.ham10000 import load_ham10000
@@ -35,7 +35,6 @@ _OF_ONE_SIZE: dict[str, Callable[[Path], Dataset]] = {
     "mnist": load_mnist,
     "fashion-mnist": load_fashion_mnist,
     "cifar10": load_cifar10,
-    "cifar10-small": load_cifar10_small,
     "cifar100": load_cifar100,
     "svhn": load_svhn,
 }
@@ -56,7 +55,7 @@ def load(
     ----------
     name
         ``"mnist-5k"``, which needs no files; ``"mnist"``, ``"fashion-mnist"``, ``"cifar10"``,
-        ``"cifar10-small"``, ``"cifar100"``, ``"svhn"``; ``"cub200"``, ``"ham10000"`` (ISIC 2018,
+        ``"cifar100"``, ``"svhn"``; ``"cub200"``, ``"ham10000"`` (ISIC 2018,
         task 3) and ``"imagenet"`` (validation).
     data_dir
         Where the files are, there or in the folder their archive unpacks to; the environment

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["load_cifar10", "load_cifar10_small", "load_cifar100"]
+__all__ = ["load_cifar10", "load_cifar100"]
 
 PIXELS = 3 * 32 * 32
 HOME = "www.cs.toronto.edu/~kriz/cifar.html"
@@ -88,7 +88,10 @@ CLASSES = {
 
 
 def load_cifar10(data_dir: Path) -> Dataset:
-    """50,000 + 10,000 colour images of 32 x 32 in ten classes."""
+    """50,000 + 10,000 colour images of 32 x 32 in ten classes.
+
+    Without any of the published forms ``cifar10_small.npz``, a part of your choice, is taken.
+    """
     return _load(data_dir, "cifar10")
 
 
@@ -97,19 +100,13 @@ def load_cifar100(data_dir: Path) -> Dataset:
     return _load(data_dir, "cifar100")
 
 
-def load_cifar10_small(data_dir: Path) -> Dataset:
-    """Part of CIFAR-10, ``cifar10_small.npz``: for experiments on two cores."""
-    npz = find(data_dir, ("cifar10",), ["cifar10_small.npz"])
-    if npz is None:
-        what = "cifar10_small.npz (x_train, y_train, x_test, y_test and perhaps classes)"
-        raise missing("cifar10-small", data_dir, what, f"a choice of your own from {HOME}")
-    return _from_npz(npz, "cifar10")
-
-
 def _load(data_dir: Path, name: str) -> Dataset:
     npz = find(data_dir, (name,), [f"{name}.npz"])
     if npz is not None:
         return _from_npz(npz, name)
+    small = find(data_dir, (name,), [f"{name}_small.npz"])
+    if small is not None and not _published(data_dir, name):
+        return _from_npz(small, name)
     version, content = _contents(data_dir, name)
     parts = []
     for files in (version.train, version.test):
@@ -123,6 +120,12 @@ def _from_npz(path: Path, name: str) -> Dataset:
     y_train, y_test = (arrays[key].ravel().astype(np.int64) for key in ("y_train", "y_test"))
     classes = tuple(map(str, arrays["classes"])) if "classes" in arrays else CLASSES[name]
     return Dataset(arrays["x_train"], y_train, arrays["x_test"], y_test, classes)
+
+
+def _published(data_dir: Path, name: str) -> bool:
+    """Whether one of the published forms is there."""
+    forms = [form for version in VERSIONS[name] for form in (version.folder, version.archive)]
+    return find(data_dir, (name,), forms) is not None
 
 
 def _contents(data_dir: Path, name: str) -> tuple[_Version, dict[str, bytes]]:
@@ -147,7 +150,8 @@ def _contents(data_dir: Path, name: str) -> tuple[_Version, dict[str, bytes]]:
                     raise InputError(msg)
             return version, content
     archives = " or ".join(version.archive for version in VERSIONS[name])
-    raise missing(name, data_dir, f"{archives}, unpacked or not, or {name}.npz,", HOME)
+    what = f"{archives}, unpacked or not, or {name}.npz or {name}_small.npz,"
+    raise missing(name, data_dir, what, HOME)
 
 
 def _batch(content: bytes, file: str, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
