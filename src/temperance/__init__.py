@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from temperance import maps, metrics, rows
 from temperance._checks import InputError, NotIdentified
+from temperance._version import __version__
 from temperance.artefact import load, save
 from temperance.calibration import Calibration, Finding
 from temperance.doors import binary_logits, from_probabilities
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
         TemperatureScaling,
         VectorScaling,
     )
-
-__version__ = "0.1.0"
 
 _LAZY = ("datasets", "display", "report", "shifts", "testing", "torch", "zoo")
 """Rooms that load on first use: each needs an extra, or is needed by few."""
@@ -60,6 +59,7 @@ __all__ = [
     "TemperatureScaling",
     "VectorMap",
     "VectorScaling",
+    "__version__",
     "about",
     "binary_logits",
     "calibrate",

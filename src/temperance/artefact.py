@@ -36,6 +36,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import as_array, is_numpy, to_numpy
 from temperance._checks import InputError
+from temperance._version import __version__
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
@@ -107,8 +108,6 @@ def save(
     else:
         msg = f"obj must be a map or a calibration. Got {type(obj).__name__} instead."
         raise InputError(msg)
-    from temperance import __version__
-
     header = {"format": FORMAT, "version": VERSION, "package": __version__, "kind": kind}
     target = _target(path)
     pack = _to_safetensors if target.suffix == ".safetensors" else _to_json

@@ -6,6 +6,7 @@ plain numbers, strings and lists; nothing is computed from the data again.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,14 +139,15 @@ class Calibration:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as one self-contained HTML page, and write it when a path is given."""
-        from temperance import report
-
-        return report.to_html(self, path)
+        return _report().to_html(self, path)
 
     def _repr_html_(self) -> str:
-        from temperance import report
+        return _report().summary_html(self)
 
-        return report.summary_html(self)
+
+def _report() -> Any:
+    """The room above that draws reports: it needs the extra "report" and loads on first use."""
+    return importlib.import_module("temperance.report")
 
 
 artefact.register("calibration", Calibration.from_dict)

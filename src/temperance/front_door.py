@@ -21,6 +21,7 @@ import numpy as np
 
 from temperance import artefact
 from temperance._checks import NotIdentified, check_classes, check_seed
+from temperance._version import __version__
 from temperance.calibration import Calibration, Finding, Verdict
 from temperance.findings import (
     Scene,
@@ -340,7 +341,8 @@ def _worth_labelling(p: Matrix) -> NDArray[np.int64]:
     order = np.argsort(top, kind="stable")
     weight = np.cumsum(np.sqrt(np.maximum(top[order] * (1 - top[order]), 1e-6)))
     n = min(TO_LABEL, len(p))
-    places = np.searchsorted(weight, (np.arange(n) + 0.5) / n * weight[-1])
+    steps = (np.arange(n, dtype=np.float64) + 0.5) / n * float(weight[-1])
+    places = np.searchsorted(weight, steps)
     return np.unique(order[np.minimum(places, len(p) - 1)])
 
 
@@ -375,8 +377,6 @@ def describe_sizes(
 
 
 def _versions() -> dict[str, str]:
-    from temperance import __version__
-
     return {"temperance": __version__, "numpy": np.__version__, "python": platform.python_version()}
 
 

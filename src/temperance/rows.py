@@ -135,13 +135,16 @@ class ArrayRows(Rows):
 
     @property
     def n(self) -> int:
+        """Return the number of rows."""
         return int(self.logits.shape[0])
 
     @property
     def labelled(self) -> bool:
+        """Return whether there are labels."""
         return self.labels is not None
 
     def blocks(self) -> Iterator[Block]:
+        """Yield slices; the first pass checks their values."""
         check = None if self._checked else _checks.BlockCheck(self._name)
         size = max(1, BLOCK // self.n_classes)
         for start in range(0, self.n, size):
@@ -159,6 +162,7 @@ class ArrayRows(Rows):
             self._checked = True
 
     def head(self, n_rows: int) -> Rows:
+        """Return every m-th row."""
         if n_rows >= self.n:
             return self
         pick = slice(0, self.n, self.n // n_rows)

@@ -14,7 +14,7 @@ but a calibrated map knows how often the predictions *before* it are right.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,7 @@ REACH = 1e4  # temperatures beyond this factor of the start are not looked at
 MAX_SWEEPS = 60
 
 
-def probabilities(
-    z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0
-) -> Matrix:
+def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
     """Return softmax(z / T + b) in float64."""
     p = np.asarray(z / temperature, dtype=np.float64) + bias
     p -= p.max(axis=1, keepdims=True)
@@ -41,17 +39,17 @@ def probabilities(
     return p
 
 
-def confidence(z: NDArray[np.floating], temperature: float, bias: Matrix | float = 0.0) -> float:
+def confidence(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> float:
     """Return the mean top probability of softmax(z / T + b)."""
     return float(probabilities(z, temperature, bias).max(axis=1).mean())
 
 
-def match_confidence(z: NDArray[np.floating], accuracy: float, start: float) -> float:
+def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
     """Return the temperature at which mean confidence is ``accuracy``."""
     return _falling_root(lambda t: confidence(z, t) - accuracy, start)
 
 
-def match_prior(z: NDArray[np.floating], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
+def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
     """Return the bias at which the mean probabilities are q, from a first guess of it."""
     log_q = np.log(np.maximum(q, 1e-12))
     b = bias
@@ -66,10 +64,11 @@ def match_prior(z: NDArray[np.floating], temperature: float, q: Matrix, bias: Ma
 
 
 def match_belief(
-    z: NDArray[np.floating], q: Matrix, shrink: float, accuracy: float, start: float
+    z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
 ) -> tuple[float, Matrix]:
     """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
-    rows, predicted = np.arange(z.shape[0]), z.argmax(axis=1)
+    predicted = z.argmax(axis=1)
+    rows = np.arange(len(predicted))
     guess = [np.zeros(z.shape[1])]
 
     def excess(t: float) -> float:

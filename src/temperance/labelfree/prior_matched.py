@@ -21,7 +21,7 @@ fitted, to mean confidence a. Where the evidence of a shift is within noise, T i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def shrinkage(predicted: NDArray[np.intp], q: Matrix) -> float:
     return max(0.0, 1 - (NOISE * floor / max(total_variation(predicted, q), floor)) ** 2)
 
 
-def gather_evidence(z: NDArray[np.floating], q: Matrix, source: SourceProfile) -> Evidence:
+def gather_evidence(z: NDArray[Any], q: Matrix, source: SourceProfile) -> Evidence:
     """Return the three estimates of accuracy and what they are made of."""
     n, k = z.shape
     predicted = z.argmax(axis=1)
@@ -211,7 +211,7 @@ def _from_histogram(
     return (1 - g) * (1 - source.error) + g / len(q)
 
 
-def _from_belief(z: NDArray[np.floating], q: Matrix, shrink: float, source: SourceProfile) -> float:
+def _from_belief(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfile) -> float:
     t = source.temperature * rescaling(z, source)
     b = shrink * match_prior(z, t, q, np.zeros(len(q))) if shrink > 0 else 0.0
     p = probabilities(z, t, b)
@@ -220,14 +220,14 @@ def _from_belief(z: NDArray[np.floating], q: Matrix, shrink: float, source: Sour
     return expit(home + STRETCH * (log_odds(belief) - home))
 
 
-def rescaling(z: NDArray[np.floating], source: SourceProfile) -> float:
+def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
     """Return how much longer the centred logits are than on the source."""
     c = centre(z)
     return float(np.sqrt(np.mean(np.einsum("ij,ij->i", c, c)))) / source.norm
 
 
 def solve(
-    z: NDArray[np.floating], q: Matrix, source: SourceProfile, evidence: Evidence, *, bias: bool
+    z: NDArray[Any], q: Matrix, source: SourceProfile, evidence: Evidence, *, bias: bool
 ) -> tuple[float, Matrix]:
     """Return the temperature and the bias of the map."""
     start = source.temperature
@@ -239,7 +239,7 @@ def solve(
 
 
 def _believe(
-    z: NDArray[np.floating], q: Matrix, shrink: float, accuracy: float, start: float
+    z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
 ) -> tuple[float, Matrix]:
     """`match_belief`, but never sharper than a share of the temperature without bias."""
     t, b = match_belief(z, q, shrink, accuracy, start)
@@ -259,7 +259,7 @@ def _towards_source(t: float, evidence: Evidence, source: SourceProfile, n: int)
 
 
 def solve_without_source(
-    z: NDArray[np.floating], q: Matrix, *, bias: bool, seed: np.random.Generator
+    z: NDArray[Any], q: Matrix, *, bias: bool, seed: np.random.Generator
 ) -> tuple[float, Matrix]:
     """Return the map for the accuracy that `fit_uts` implies, less what the class mix misses.
 

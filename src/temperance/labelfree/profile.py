@@ -11,7 +11,7 @@ quantile at the source error rate is an estimate of the target accuracy, as in A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class SourceProfile:
     scores: Matrix
 
     @classmethod
-    def of(cls, logits: NDArray[np.floating], labels: NDArray[np.int64]) -> SourceProfile:
+    def of(cls, logits: NDArray[Any], labels: NDArray[np.int64]) -> SourceProfile:
         """Return the profile of labelled rows."""
         centred = centre(logits)
         n, k = centred.shape
@@ -100,7 +100,7 @@ class SourceProfile:
         """Return the share of source rows that are no more typical than ``score``."""
         return float(np.searchsorted(self.scores, score, side="right")) / self.n
 
-    def typicality(self, logits: NDArray[np.floating]) -> Matrix:
+    def typicality(self, logits: NDArray[Any]) -> Matrix:
         """Return the cosine of each row with the pattern of the class it is predicted as."""
         centred = centre(logits)
         return cosine(centred, self.patterns[centred.argmax(axis=1)])
@@ -117,15 +117,16 @@ def read_profile(source: object, n_classes: int, seed: np.random.Generator) -> S
 def as_source_rows(source: object, n_classes: int) -> Rows:
     """Return the labelled rows of a source with hard labels and the given number of classes."""
     if isinstance(source, Rows):
-        rows = source
-    elif isinstance(source, (tuple, list)) and len(source) == 2:
-        logits, labels = source
-        rows = as_labelled_rows(logits, labels, name="source logits")
+        rows: Rows = source
     else:
-        msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
-        raise InputError(msg)
+        pair = cast("tuple[object, ...]", source) if isinstance(source, (tuple, list)) else ()
+        if len(pair) != 2:
+            msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
+            raise InputError(msg)
+        rows = as_labelled_rows(*pair, name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")
-    if not rows.labelled or (isinstance(rows, ArrayRows) and np.ndim(rows.labels) != 1):
+    soft = isinstance(rows, ArrayRows) and rows.labels is not None and rows.labels.ndim != 1
+    if not rows.labelled or soft:
         msg = "source labels must be class indices, one per row, not soft labels."
         raise InputError(msg)
     return rows
@@ -136,7 +137,7 @@ def sample_size(rows: Rows) -> int:
     return min(MAX_ROWS, max(MIN_ROWS, MAX_ELEMENTS // rows.n_classes))
 
 
-def centre(logits: NDArray[np.floating]) -> Matrix:
+def centre(logits: NDArray[Any]) -> Matrix:
     """Return logits with the mean of each row taken away, in float64."""
     z = np.asarray(logits, dtype=np.float64)
     return z - z.mean(axis=1, keepdims=True)

@@ -33,6 +33,8 @@ from temperance.maps import Temperature
 from temperance.rows import ArrayRows, Block, Rows, as_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
@@ -161,6 +163,17 @@ def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
 
 def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
     """Return 1/w*, the global minimum of J."""
+    try:
+        return search_in_scale(reach_objective(rows, q, deficit, form), *SPAN).x
+    except NotIdentified as error:
+        msg = f"UTS in its {form} form has no optimal weight: {error}"
+        raise NotIdentified(msg) from None
+
+
+def reach_objective(
+    rows: Rows, q: Matrix, deficit: Deficit, form: str
+) -> Callable[[Matrix], Matrix]:
+    """Return J as a function of many v = 1/w at once: one pass over the rows."""
     wanted = deficit.missing if form == "reference" else q
     share = deficit.counts / deficit.counts.sum()
 
@@ -170,16 +183,13 @@ def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
             total = total + share  # weight 1 where k is predicted
         return ((total - wanted) ** 2).sum(axis=1)
 
-    try:
-        return search_in_scale(objective, *SPAN).x
-    except NotIdentified as error:
-        msg = f"UTS in its {form} form has no optimal weight: {error}"
-        raise NotIdentified(msg) from None
+    return objective
 
 
 def _log_odds(z: Matrix) -> Matrix:
     """``log p_k - log(1 - p_k)`` where k is not predicted, -inf where it is."""
-    rows, top = np.arange(z.shape[0]), z.argmax(axis=1)
+    top = z.argmax(axis=1)
+    rows = np.arange(len(top))
     u = z - z[rows, top][:, None]
     p = np.exp(u)
     p /= p.sum(axis=1, keepdims=True)
