@@ -13,7 +13,9 @@ from temperance.calibration import Calibration, Finding
 from temperance.doors import binary_logits, from_probabilities
 from temperance.front_door import calibrate
 from temperance.interval import Interval
+from temperance.labelfree.accuracy import estimate_accuracy, match_confidence
 from temperance.labelfree.prior_matched import fit_prior_matched
+from temperance.labelfree.priors import estimate_prior
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
 from temperance.prior import about
@@ -63,6 +65,8 @@ __all__ = [
     "about",
     "binary_logits",
     "calibrate",
+    "estimate_accuracy",
+    "estimate_prior",
     "fit_attended",
     "fit_biased_temperature",
     "fit_matrix",
@@ -73,6 +77,7 @@ __all__ = [
     "from_probabilities",
     "load",
     "maps",
+    "match_confidence",
     "metrics",
     "rows",
     "save",

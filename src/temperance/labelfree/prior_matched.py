@@ -33,7 +33,13 @@ from temperance.labelfree.matching import (
     match_prior,
     probabilities,
 )
-from temperance.labelfree.profile import SourceProfile, centre, read_profile, sample_size
+from temperance.labelfree.profile import (
+    SourceProfile,
+    centre,
+    mean_length,
+    read_profile,
+    sample_size,
+)
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Temperature
 from temperance.rows import as_rows
@@ -204,9 +210,8 @@ def _from_histogram(
         least = order[: max(30, int(share * n))]
         ratio = seen / max(_above_noise(predicted[least], q), seen)
         ordinary = min(1.0, source.share_below(float(scores[least[-1]])) * n / len(least))
-        broken.append(
-            1.0 if ratio * ordinary >= 1 else ratio * (1 - ordinary) / (1 - ratio * ordinary)
-        )
+        both = ratio * ordinary
+        broken.append(1.0 if both >= 1 else (ratio - both) / (1 - both))
     g = float(np.mean(broken[1:])) if seen > 0 else 0.0
     return (1 - g) * (1 - source.error) + g / len(q)
 
@@ -222,8 +227,7 @@ def _from_belief(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfil
 
 def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
     """Return how much longer the centred logits are than on the source."""
-    c = centre(z)
-    return float(np.sqrt(np.mean(np.einsum("ij,ij->i", c, c)))) / source.norm
+    return mean_length(centre(z)) / source.norm
 
 
 def solve(

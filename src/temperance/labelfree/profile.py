@@ -66,7 +66,7 @@ class SourceProfile:
         predicted = centred.argmax(axis=1)
         right = predicted == labels
         error = max(1 - float(right.mean()), 0.5 / n)
-        norm = float(np.sqrt(np.mean(np.einsum("ij,ij->i", centred, centred))))
+        norm = mean_length(centred)
         ideal = (np.eye(k) - 1 / k) * norm
         total = np.zeros((k, k))
         np.add.at(total, labels, centred)
@@ -123,7 +123,7 @@ def as_source_rows(source: object, n_classes: int) -> Rows:
         if len(pair) != 2:
             msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
             raise InputError(msg)
-        rows = as_labelled_rows(*pair, name="source logits")
+        rows = as_labelled_rows(pair[0], pair[1], name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")
     soft = isinstance(rows, ArrayRows) and rows.labels is not None and rows.labels.ndim != 1
     if not rows.labelled or soft:
@@ -141,6 +141,11 @@ def centre(logits: NDArray[Any]) -> Matrix:
     """Return logits with the mean of each row taken away, in float64."""
     z = np.asarray(logits, dtype=np.float64)
     return z - z.mean(axis=1, keepdims=True)
+
+
+def mean_length(centred: Matrix) -> float:
+    """Return the root mean square length of rows."""
+    return float(np.sqrt(np.vdot(centred, centred) / len(centred)))
 
 
 def cosine(a: Matrix, b: Matrix) -> Matrix:
