@@ -64,8 +64,8 @@ def as_floating(array: Array) -> Array | None:
     Floating dtypes are kept; integers, booleans and long doubles become float64.
     """
     if is_numpy(array):
-        if array.dtype.kind == "O" and all(isinstance(v, numbers.Real) for v in array.flat):
-            return array.astype(np.float64)  # numbers of mixed types, as data frames give
+        if array.dtype.kind == "O":
+            return _numbers(array)
         if array.dtype.kind not in "fiub":
             return None
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
@@ -77,6 +77,16 @@ def as_floating(array: Array) -> Array | None:
     if not xp.isdtype(array.dtype, "real floating"):
         return xp.astype(array, xp.float64)
     return array
+
+
+def _numbers(objects: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return numbers of mixed types, as data frames give them, as float64."""
+    if not all(isinstance(v, numbers.Real) for v in objects.flat):
+        return None
+    try:
+        return objects.astype(np.float64)
+    except OverflowError:  # an integer of more than 308 digits
+        return None
 
 
 def widened(x: Array) -> Array:

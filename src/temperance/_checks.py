@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, as_floating, detached, namespace, to_numpy
+from temperance._arrays import as_array, as_floating, detached, is_numpy, namespace, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,10 @@ def check_number(
 ) -> float:
     """Return a finite number inside ``[low, high]`` (or ``(low, high]``) as a float."""
     boolean = isinstance(value, (bool, np.bool_))
-    number = float(value) if isinstance(value, numbers.Real) and not boolean else np.nan
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not boolean else np.nan
+    except OverflowError:  # an integer of more than 308 digits
+        number = np.inf
     inside = (number > low if open_low else number >= low) and number <= high
     if not (np.isfinite(number) and inside):
         demand = f"a finite number in {'(' if open_low else '['}{low:g}, {high:g}]"
@@ -302,7 +305,7 @@ def check_labels(
         msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
         raise InputError(msg)
     if classes is not None:
-        return _lookup(y, classes, name)
+        return _lookup(_as_given(labels, y), classes, name)
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
@@ -340,10 +343,17 @@ def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str) -> NDArray[np
     return soft / soft.sum(axis=1, keepdims=True)
 
 
-def _lookup(y: NDArray[Any], classes: Sequence[object], name: str) -> NDArray[np.int64]:
+def _as_given(labels: Any, y: NDArray[Any]) -> list[Any]:
+    """Return labels of mixed types as they came: NumPy turns numbers among words into words."""
+    listed = isinstance(labels, (list, tuple))
+    raw = np.asarray(labels, dtype=object) if listed else as_array(labels)
+    return raw.ravel().tolist() if is_numpy(raw) and raw.dtype.hasobject else y.tolist()
+
+
+def _lookup(y: list[Any], classes: Sequence[object], name: str) -> NDArray[np.int64]:
     index = {value: i for i, value in enumerate(classes)}
-    out = np.empty(y.shape[0], dtype=np.int64)
-    for row, value in enumerate(y.tolist()):
+    out = np.empty(len(y), dtype=np.int64)
+    for row, value in enumerate(y):
         try:
             out[row] = index[value]
         except (KeyError, TypeError):

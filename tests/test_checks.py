@@ -1,0 +1,119 @@
+"""Checks of single arguments: what passes, and the sentence when it does not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import logits, softmax
+
+import temperance as tp
+from temperance import _checks
+
+
+def test_errors_are_value_errors():
+    assert issubclass(tp.InputError, ValueError)
+    assert issubclass(tp.NotIdentified, ValueError)
+    assert not issubclass(tp.InputError, tp.NotIdentified)
+    assert not issubclass(tp.NotIdentified, tp.InputError)
+
+
+@pytest.mark.parametrize("good", [1, 0.5, np.float32(0.5), np.int8(1), Fraction(1, 3)])
+def test_numbers(good):
+    assert _checks.check_number(good, "x", low=0, high=1) == float(good)
+
+
+@pytest.mark.parametrize("bad", [1.1, -0.1, np.nan, np.inf, True, "0.5", None, [0.5], 1j, 10**400])
+def test_not_numbers(bad):
+    with pytest.raises(tp.InputError, match=r"x must be a finite number in \[0, 1\]\. Got "):
+        _checks.check_number(bad, "x", low=0, high=1)
+
+
+def test_an_open_end_excludes_its_bound():
+    with pytest.raises(tp.InputError, match=r"in \(0, inf\]"):
+        _checks.check_number(0, "x", low=0, open_low=True)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True, np.bool_(1), "3", None, np.float64(3)])
+def test_not_integers(bad):
+    with pytest.raises(tp.InputError, match=r"n must be an integer of at least 1\. Got "):
+        _checks.check_integer(bad, "n", low=1)
+    assert _checks.check_integer(np.int16(3), "n", low=1) == 3
+
+
+def test_a_wrong_choice_gets_a_hint():
+    with pytest.raises(tp.InputError, match=r"must be one of 'paper', 'reference'.*mean 'paper'"):
+        _checks.check_choice("papr", ("paper", "reference"), "form")
+    with pytest.raises(tp.InputError, match=r"Got 7 instead\.$"):
+        _checks.check_choice(7, ("paper", "reference"), "form")
+
+
+def test_seeds():
+    generator = np.random.default_rng(3)
+    assert _checks.check_seed(generator) is generator
+    assert _checks.check_seed(3).random() == np.random.default_rng(3).random()
+    for bad in (-1, 1.5, None, "1", np.random.RandomState(0)):
+        with pytest.raises(tp.InputError, match="seed must be an integer"):
+            _checks.check_seed(bad)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from([np.float16, np.float32]))
+def test_probabilities_are_always_recognised_and_logits_never(seed, k, dtype):
+    z, y = logits(40, k, seed=seed)
+    with pytest.raises(tp.InputError, match="from_probabilities"):
+        tp.Temperature(1.0)(softmax(z).astype(dtype))
+    tp.Temperature(1.0)(z.astype(dtype))
+    mixed = np.vstack([softmax(z), z[:1]])
+    tp.fit_temperature(mixed, np.append(y, 1 - z[0].argmax() % 2))
+
+
+def test_bfloat16_probabilities_are_recognised():
+    p = torch.softmax(torch.tensor(logits(200, 50)[0]), dim=1).to(torch.bfloat16)
+    with pytest.raises(tp.InputError, match="from_probabilities"):
+        tp.Temperature(1.0)(p)
+
+
+def test_rows_of_a_single_one_are_small_logits():
+    assert (tp.Temperature(0.5)(np.eye(3)) == 2 * np.eye(3)).all()
+
+
+def test_few_sorted_rows_are_an_accident_and_two_columns_always():
+    z, _ = logits(60, 4, sharpness=2.0)
+    ordered = -np.sort(-z, axis=1)
+    label = (np.arange(60) % 5 == 0).astype(int)
+    few = slice(_checks.SORTED_ROWS - 1)
+    tp.fit_temperature(ordered[few], label[few])
+    two, _ = logits(60, 2, sharpness=2.0)
+    tp.fit_temperature(-np.sort(-two, axis=1), label)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["b", 1, "b"], [1, "b"]),
+        (np.array(["b", "a", "b"]), ["a", "b"]),
+        ([7, 3, 7], [3, 7]),
+        ([True, False, True], [False, True]),
+        ([["b"], ["a"], ["b"]], ["a", "b"]),
+        (np.array(["b", 1, "b"], dtype=object), [1, "b"]),
+        ([2.5, 1.5, 2.5], [1.5, 2.5]),
+    ],
+)
+def test_labels_are_looked_up_among_names(labels, names):
+    assert _checks.check_labels(labels, 3, 2, names).tolist() == [1, 0, 1]
+
+
+@given(
+    st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=9).filter(
+        lambda q: sum(q) > 1e-3
+    )
+)
+def test_a_prior_comes_back_normalised(weights):
+    q = np.array(weights) / np.sum(weights)
+    got = _checks.check_prior(q, len(q))
+    assert got.sum() == pytest.approx(1, abs=1e-15)
+    assert got == pytest.approx(q, abs=1e-15)

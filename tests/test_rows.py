@@ -1,0 +1,144 @@
+"""Rows are read in passes over blocks, and a sum over blocks is the sum over the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import logits
+
+import temperance as tp
+from temperance import rows as rows_module
+from temperance._kernels import edges, temperature_moments
+from temperance.rows import ArrayRows, Block, add, as_labelled_rows, as_rows
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(rows_module, "BLOCK", 40)
+
+
+def together(rows):
+    parts = list(rows.blocks())
+    return Block(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("n", [1, 9, 10, 11, 95])
+def test_blocks_cover_every_row_once_and_in_order(n):
+    z, y = logits(n, 4)
+    weight = np.arange(n) + 1.0
+    rows = as_labelled_rows(z, y, weight)
+    whole = together(rows)
+    assert (whole.logits == z).all()
+    assert (whole.labels == y).all()
+    assert (whole.weight == weight).all()
+    assert max(len(block.logits) for block in rows.blocks()) <= 10
+    assert (rows.n, rows.n_classes, rows.labelled) == (n, 4, True)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_row_wider_than_a_block_is_still_read():
+    z, y = logits(3, 100)
+    assert together(as_labelled_rows(z, y, np.ones(3))).logits.shape == (3, 100)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.floats(0.1, 5))
+def test_statistics_of_parts_add_up_to_those_of_the_whole(sizes, beta):
+    z, y = logits(sum(sizes), 3)
+    whole = as_labelled_rows(z, y)
+    cuts = np.cumsum(sizes)[:-1]
+    for statistic in (edges, lambda b: temperature_moments(b, beta, exact=True)):
+        parts = [
+            as_labelled_rows(a, b).reduce(statistic)
+            for a, b in zip(np.split(z, cuts), np.split(y, cuts), strict=True)
+            if (a.min(axis=1) < 0).any()  # a part that looks like probabilities would be refused
+        ]
+        if len(parts) < len(sizes):
+            return
+        total = parts[0]
+        for part in parts[1:]:
+            total = add(total, part)
+        assert total == pytest.approx(whole.reduce(statistic), rel=1e-11, abs=1e-11)
+
+
+def test_passes_are_counted():
+    rows = as_rows(logits(50, 3)[0])
+    for _ in range(3):
+        rows.reduce(edges)
+    assert rows.passes == 3
+    assert not rows.labelled
+
+
+def test_head_is_spread_over_the_whole():
+    z, y = logits(1000, 3)
+    head = as_labelled_rows(z, y, np.arange(1000) + 1.0).head(100)
+    block = next(iter(head.blocks()))
+    assert 100 <= head.n <= 125
+    assert block.weight[0] == 1
+    assert block.weight[-1] > 980
+    assert (block.logits == z[block.weight.astype(int) - 1]).all()
+    assert (block.labels == y[block.weight.astype(int) - 1]).all()
+    few = as_rows(z[:10])
+    assert few.head(100) is few
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_first_bad_value_is_named_by_its_row_in_the_whole():
+    z, y = logits(95, 4)
+    z[93, 2] = np.nan
+    with pytest.raises(tp.InputError, match="Row 93, class 2 is NaN"):
+        as_labelled_rows(z, y).reduce(edges)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_probabilities_in_one_block_among_logits_are_logits():
+    z, y = logits(30, 4)
+    z[:10] = 0.25
+    tp.fit_temperature(z, y)
+    z[:] = [0.1, 0.2, 0.3, 0.4]
+    with pytest.raises(tp.InputError, match="all 30 rows are non-negative and sum to 1"):
+        tp.fit_temperature(z, y)
+
+
+def test_a_memory_map_is_read_block_by_block(tmp_path):
+    z, y = logits(200_000, 5, sharpness=2.0)
+    np.save(tmp_path / "z.npy", z.astype(np.float32))
+    mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
+    rows = as_labelled_rows(mapped, y)
+    assert np.shares_memory(rows.logits, mapped)
+    assert tp.fit_temperature(rows) == tp.fit_temperature(z.astype(np.float32), y)
+
+
+def test_a_host_tensor_is_not_copied():
+    t = torch.randn(100, 3)
+    assert np.shares_memory(as_rows(t).logits, t.numpy())
+
+
+def test_rows_pass_through_every_fit():
+    z, y = logits(200, 3, sharpness=2.0)
+    rows = as_labelled_rows(z, y)
+    assert as_rows(rows) is rows
+    assert tp.fit_temperature(rows) == tp.fit_temperature(z, y)
+    assert tp.fit_vector(rows, penalty=0.1) == tp.fit_vector(z, y, penalty=0.1)
+
+
+def test_rows_without_labels_are_refused_by_a_fit_that_needs_them():
+    with pytest.raises(tp.InputError, match="requires labels to be passed"):
+        tp.fit_temperature(as_rows(logits(50, 3)[0]))
+
+
+def test_no_rows_at_all_are_refused():
+    class Nothing(ArrayRows.__mro__[1]):
+        n, labelled, passes, n_classes = 0, False, 0, 3
+
+        def blocks(self):
+            return iter(())
+
+        def head(self, n_rows):  # noqa: ARG002
+            return self
+
+    with pytest.raises(tp.InputError, match="at least one row"):
+        Nothing().reduce(edges)

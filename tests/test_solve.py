@@ -1,0 +1,112 @@
+"""The solvers, on functions whose answer is known in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import temperance as tp
+from temperance._solve import minimise_in_scale, root_in_scale, search_in_scale
+
+
+def logarithmic(a):
+    """β - a log β: convex on β > 0, least at β = a."""
+    return lambda beta, _: (beta - a * math.log(beta), beta - a, a, -2 * a)
+
+
+@given(st.floats(-280, 280), st.floats(-6, 6))
+def test_the_minimum_is_found_from_any_start(exponent, wrong_by):
+    a = 10.0**exponent
+    solution = minimise_in_scale(logarithmic(a), a * 10.0**wrong_by)
+    assert solution.converged
+    assert solution.x == pytest.approx(a, rel=1e-11)
+    assert solution.steps <= 25
+
+
+def test_a_good_start_needs_two_passes_and_a_bad_one_few():
+    assert minimise_in_scale(logarithmic(3.0), 3.1).steps <= 3
+    assert minimise_in_scale(logarithmic(3.0), 30.0).steps <= 8
+
+
+def test_a_minimum_hit_exactly_stops_at_once():
+    solution = minimise_in_scale(logarithmic(2.0), 2.0)
+    assert (solution.x, solution.steps, solution.converged) == (2.0, 1, True)
+
+
+def test_flat_curvature_does_not_stop_it():
+    """A quartic has no curvature at its minimum's neighbourhood: Newton alone would crawl."""
+
+    def quartic(beta, _):
+        d = beta - 2
+        return d**4, 4 * d**3 * beta, 12 * d**2 * beta**2, 24 * d * beta**3
+
+    assert minimise_in_scale(quartic, 50.0).x == pytest.approx(2, rel=1e-2)
+
+
+def test_overflow_of_the_rough_arithmetic_falls_back_to_the_exact_one():
+    calls = []
+
+    def moments(beta, exact):
+        calls.append(exact)
+        return logarithmic(3.0)(beta, exact) if exact else (math.inf, math.inf, math.nan, 0.0)
+
+    assert minimise_in_scale(moments, 2.0, exact=False).x == pytest.approx(3, rel=1e-11)
+    assert calls[0] is False
+    assert all(calls[1:])
+
+
+def test_the_last_step_is_always_exact():
+    calls = []
+
+    def moments(beta, exact):
+        calls.append(exact)
+        return logarithmic(3.0)(beta, exact)
+
+    minimise_in_scale(moments, 100.0, exact=False)
+    assert calls[0] is False
+    assert calls[-1] is True
+
+
+def test_steps_run_out_without_pretending():
+    solution = minimise_in_scale(lambda b, _: (-b, -b, 0.0, 0.0), 1.0)  # falls for ever
+    assert not solution.converged
+
+
+@given(st.floats(-3, 3))
+def test_a_root_in_scale(exponent):
+    root = 10.0**exponent
+    solution = root_in_scale(lambda x: math.log(x / root), 1e-4, 1e4)
+    assert solution.converged
+    assert solution.x == pytest.approx(root, rel=1e-8)
+
+
+def test_no_sign_change_is_not_identified():
+    with pytest.raises(tp.NotIdentified, match=r"no solution between 0\.1 and 10"):
+        root_in_scale(lambda x: x + 1, 0.1, 10)
+
+
+@given(st.floats(-2.5, 2.5))
+def test_the_global_minimum_among_several(exponent):
+    best = 10.0**exponent
+
+    def wells(x):
+        u = np.log(x / best)
+        return u**2 - 0.5 * np.cos(6 * u)  # local minima on both sides, least at u = 0
+
+    solution = search_in_scale(wells, 1e-3, 1e3)
+    assert solution.x == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize(("sign", "way"), [(1, "falls"), (-1, "grows")])
+def test_an_optimum_at_the_edge_is_not_an_answer(sign, way):
+    with pytest.raises(tp.NotIdentified, match=f"improves as the scale {way}"):
+        search_in_scale(lambda x: sign * x, 0.01, 100)
+
+
+def test_an_objective_without_numbers_is_not_identified():
+    with pytest.raises(tp.NotIdentified, match="no minimum inside"):
+        search_in_scale(lambda x: np.full(len(x), np.nan), 0.01, 100)
