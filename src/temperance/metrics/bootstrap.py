@@ -121,7 +121,7 @@ def bootstrap(
     rng = _checks.check_seed(seed)
     n_resamples = _checks.check_integer(n_resamples, "n_resamples", low=1)
     level = _checks.check_number(level, "level", low=0, high=1, open_low=True)
-    units = _check_groups(groups, rows.n)
+    units = group_numbers(groups, rows.n)
     draws = partial(_draws, int(units.max()) + 1, n_resamples, rng)
     function, options = _split(metric)
     if function in SUMS:
@@ -139,7 +139,7 @@ def bootstrap(
     return Interval(value, min(low, value), max(high, value))
 
 
-def _check_groups(groups: object, n: int) -> NDArray[np.intp]:
+def group_numbers(groups: object, n: int) -> NDArray[np.intp]:
     """Number of the group of each row; without groups each row is one."""
     if groups is None:
         units = np.arange(n)

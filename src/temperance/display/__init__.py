@@ -1,0 +1,26 @@
+"""Figures (extra: ``report``): each is first a table of numbers, and then a drawing of them.
+
+``display.frame()`` gives the numbers as columns of equal length, a dict that
+``pandas.DataFrame`` and ``polars.DataFrame`` take as it is; ``display.plot(ax=None)`` draws
+them with matplotlib; ``display.to_svg(path=None)`` makes an SVG for light and dark pages.
+"""
+
+from __future__ import annotations
+
+from temperance.display.class_mix import ClassMixDisplay
+from temperance.display.confidence import ConfidenceDisplay
+from temperance.display.objective import ObjectiveDisplay
+from temperance.display.reliability import ReliabilityDisplay
+from temperance.display.risk_coverage import RiskCoverageDisplay
+from temperance.display.shift_curve import ShiftCurveDisplay
+from temperance.display.temperature import TemperatureDisplay
+
+__all__ = [
+    "ClassMixDisplay",
+    "ConfidenceDisplay",
+    "ObjectiveDisplay",
+    "ReliabilityDisplay",
+    "RiskCoverageDisplay",
+    "ShiftCurveDisplay",
+    "TemperatureDisplay",
+]
