@@ -30,7 +30,9 @@ if TYPE_CHECKING:
         AttendedTemperatureScaling,
         BiasedTemperatureScaling,
         MatrixScaling,
+        PriorMatchedScaling,
         TemperatureScaling,
+        UnsupervisedTemperatureScaling,
         VectorScaling,
     )
 
@@ -41,7 +43,9 @@ _ESTIMATORS = (
     "AttendedTemperatureScaling",
     "BiasedTemperatureScaling",
     "MatrixScaling",
+    "PriorMatchedScaling",
     "TemperatureScaling",
+    "UnsupervisedTemperatureScaling",
     "VectorScaling",
 )
 """Loaded on first use too: scikit-learn imports pandas wherever it is installed."""
@@ -57,8 +61,10 @@ __all__ = [
     "MatrixMap",
     "MatrixScaling",
     "NotIdentified",
+    "PriorMatchedScaling",
     "Temperature",
     "TemperatureScaling",
+    "UnsupervisedTemperatureScaling",
     "VectorMap",
     "VectorScaling",
     "__version__",

@@ -21,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance import _checks
 from temperance._arrays import is_numpy, namespace, to_numpy
+from temperance.labelfree.prior_matched import fit_prior_matched
+from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
@@ -270,6 +272,226 @@ class AttendedTemperatureScaling(_Supervised):
         return fit_attended(logits, y, sample_weight, threshold=self.threshold, form=self.form)
 
 
+class _LabelFree(_Scaling, ABC):
+    """Estimators that learn from unlabelled target rows and a prior."""
+
+    @abstractmethod
+    def _fit(self, logits: Array) -> Map: ...
+
+    def fit(self, logits: object, y: object = None) -> Self:
+        """Fit the map.
+
+        Parameters
+        ----------
+        logits : array or data frame of shape (n, K)
+            Scores before the softmax of the target rows, one column per class.
+        y : ignored
+            Labels may stand here, as a pipeline passes them; they are not looked at.
+        """
+        del y
+        z = _checks.check_logits(logits)
+        classes = self._names(int(z.shape[1]))
+        return self._keep(logits, self._fit(z), classes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+@final
+class UnsupervisedTemperatureScaling(_LabelFree):
+    """Unsupervised temperature scaling, ``z / T``, the paper's method: see `fit_uts`.
+
+    Parameters
+    ----------
+    prior : array of shape (K,)
+        Class probabilities of the target.
+    form : {"reference", "paper", "appendix"}
+        What the authors ran, or the printed equations, for study.
+    bag_size : int or None
+        Rows of a bag; T is the geometric mean over bags.
+    seed : int or Generator
+        Decides which rows fall into which bag.
+    classes : sequence of K names, optional
+        Class names in the order of the columns.
+
+    Attributes
+    ----------
+    map_ : Temperature
+    temperature_ : float
+    classes_ : array of shape (K,)
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(5, size=4000)
+    >>> z = 4 * (np.eye(5)[y] + rng.normal(size=(4000, 5)) + [1, 0, 0, 0, 0])  # leans to class 0
+    >>> tp.UnsupervisedTemperatureScaling(np.full(5, 0.2)).fit(z).temperature_ > 1
+    True
+    """
+
+    def __init__(
+        self,
+        prior: object = None,
+        form: str = "reference",
+        bag_size: int | None = 2000,
+        seed: int | np.random.Generator = 0,
+        classes: Sequence[object] | None = None,
+    ) -> None:
+        self.prior = prior
+        self.form = form
+        self.bag_size = bag_size
+        self.seed = seed
+        self.classes = classes
+
+    def _fit(self, logits: Array) -> Map:
+        return fit_uts(logits, self.prior, form=self.form, bag_size=self.bag_size, seed=self.seed)
+
+
+@final
+class PriorMatchedScaling(_LabelFree):
+    """Prior-matched scaling, ``z / T + b``: see `fit_prior_matched`.
+
+    Parameters
+    ----------
+    prior : array of shape (K,)
+        Class probabilities of the target.
+    bias : bool
+        Whether the map has a bias, which moves predictions.
+    source : pair (logits, labels), optional
+        Labelled rows from before the shift that the model was not trained on.
+    seed : int or Generator
+        Of the rows that are read when there are more than enough.
+    classes : sequence of K names, optional
+        Class names in the order of the columns.
+
+    Attributes
+    ----------
+    map_ : BiasedTemperature, or Temperature with ``bias=False``
+    temperature_ : float
+    classes_ : array of shape (K,)
+    """
+
+    def __init__(
+        self,
+        prior: object = None,
+        bias: bool = True,
+        source: object = None,
+        seed: int | np.random.Generator = 0,
+        classes: Sequence[object] | None = None,
+    ) -> None:
+        self.prior = prior
+        self.bias = bias
+        self.source = source
+        self.seed = seed
+        self.classes = classes
+
+    def _fit(self, logits: Array) -> Map:
+        return fit_prior_matched(logits, self.prior, self.source, bias=self.bias, seed=self.seed)
+
+
+class _LabelFree(_Scaling, ABC):
+    """Estimators that learn from unlabelled rows of the target."""
+
+    @abstractmethod
+    def _fit(self, logits: Array) -> Map: ...
+
+    def fit(self, logits: object, y: object = None) -> Self:
+        """Fit the map to unlabelled rows of the target; ``y`` is there for pipelines, not read.
+
+        Parameters
+        ----------
+        logits : array or data frame of shape (n, K)
+            Scores before the softmax, one column per class.
+        """
+        del y
+        z = _checks.check_logits(logits)
+        return self._keep(logits, self._fit(z), self._names(int(z.shape[1])))
+
+
+@final
+class UnsupervisedTemperatureScaling(_LabelFree):
+    """Unsupervised temperature scaling, ``z / T``: see `fit_uts`.
+
+    Parameters
+    ----------
+    prior : array of shape (K,)
+        Class mix of the target.
+    form, bag_size, seed
+        As of `fit_uts`.
+    classes : sequence of K names, optional
+        Class names in the order of the columns.
+
+    Attributes
+    ----------
+    map_ : Temperature
+    temperature_ : float
+    classes_ : array of shape (K,)
+    """
+
+    def __init__(
+        self,
+        prior: object = None,
+        form: str = "reference",
+        bag_size: int | None = 2000,
+        seed: int = 0,
+        classes: Sequence[object] | None = None,
+    ) -> None:
+        self.prior = prior
+        self.form = form
+        self.bag_size = bag_size
+        self.seed = seed
+        self.classes = classes
+
+    def _fit(self, logits: Array) -> Map:
+        return fit_uts(logits, self.prior, form=self.form, bag_size=self.bag_size, seed=self.seed)
+
+
+@final
+class PriorMatchedScaling(_LabelFree):
+    """Prior-matched scaling, ``z / T + b``: see `fit_prior_matched`.
+
+    Parameters
+    ----------
+    prior : array of shape (K,)
+        Class mix of the target.
+    bias : bool
+        Whether the map may move predictions.
+    source : pair (logits, labels), optional
+        Labelled rows from before the shift.
+    seed : int
+    classes : sequence of K names, optional
+        Class names in the order of the columns.
+
+    Attributes
+    ----------
+    map_ : BiasedTemperature, or Temperature without bias
+    temperature_ : float
+    classes_ : array of shape (K,)
+    """
+
+    def __init__(
+        self,
+        prior: object = None,
+        bias: bool = True,
+        source: object = None,
+        seed: int = 0,
+        classes: Sequence[object] | None = None,
+    ) -> None:
+        self.prior = prior
+        self.bias = bias
+        self.source = source
+        self.seed = seed
+        self.classes = classes
+
+    def _fit(self, logits: Array) -> Map:
+        return fit_prior_matched(
+            logits, self.prior, source=self.source, bias=self.bias, seed=self.seed
+        )
+
+
 def _as_vector(names: Sequence[Any]) -> NDArray[Any]:
     """Return names as a vector: of objects where NumPy has no type that keeps them apart."""
     plain = np.asarray(list(names))
@@ -284,6 +506,8 @@ __all__ = [
     "AttendedTemperatureScaling",
     "BiasedTemperatureScaling",
     "MatrixScaling",
+    "PriorMatchedScaling",
     "TemperatureScaling",
+    "UnsupervisedTemperatureScaling",
     "VectorScaling",
 ]
