@@ -19,51 +19,56 @@ import numpy as np
 
 from temperance.shifts.images import from_planes, to_planes
 from temperance.shifts.planes import (
+    PlaneFilter,
     filter_matrix,
     gaussian_kernel,
     gaussian_matrix,
     interpolation_matrix,
-    separable,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.shifts.draws import Draws
-    from temperance.shifts.planes import Matrix, Terms
+    from temperance.shifts.planes import Matrix
 
 
 def gaussian(x: NDArray[np.uint8], sigma: float, _draws: Draws) -> NDArray[np.uint8]:
     """Blur by a Gaussian of standard deviation ``sigma`` pixels."""
-    return from_planes(separable(to_planes(x), gaussian_terms(*x.shape[1:3], sigma)))
+    return from_planes(gaussian_filter(*x.shape[1:3], sigma)(to_planes(x)))
 
 
 @lru_cache
-def gaussian_terms(height: int, width: int, sigma: float) -> Terms:
-    """Gaussian filter of a plane, whose last pixels are repeated beyond the border."""
-    return [(gaussian_matrix(height, sigma, "nearest"), gaussian_matrix(width, sigma, "nearest"))]
+def gaussian_filter(height: int, width: int, sigma: float) -> PlaneFilter:
+    """Gaussian filter of planes whose last pixels are repeated beyond the border."""
+    down, across = (gaussian_matrix(side, sigma, "nearest") for side in (height, width))
+    return PlaneFilter((down, across))
 
 
 def defocus(
     x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws
 ) -> NDArray[np.uint8]:
     """Blur by a disc: ``constants`` are its radius and the width of its smoothed rim."""
-    return from_planes(separable(to_planes(x), _disc_terms(*x.shape[1:3], *constants)))
+    return from_planes(_disc_filter(*x.shape[1:3], *constants)(to_planes(x)))
 
 
 @lru_cache
-def _disc_terms(height: int, width: int, radius: float, rim: float) -> Terms:
-    """Write the disc as Σ λ v vᵀ, its eigenvectors v, which filter the columns and the rows."""
-    reach = 2 if radius > 8 else 1  # of the filter that smoothes the rim
-    i = np.arange(-int(radius) - reach, int(radius) + reach + 1)
-    disc = np.where(i[:, np.newaxis] ** 2 + i**2 <= radius**2, 1.0, 0.0)
-    smooth = filter_matrix(len(i), gaussian_kernel(rim, reach), "nearest").astype(np.float64)
-    weights, vectors = np.linalg.eigh(smooth @ (disc / disc.sum()) @ smooth.T)
-    return [
-        (np.float32(weight) * filter_matrix(height, v, "mirror"), filter_matrix(width, v, "mirror"))
-        for weight, v in zip(weights, vectors.T, strict=True)
-        if abs(weight) > 1e-7
-    ]
+def _disc_filter(height: int, width: int, radius: float, rim: float) -> PlaneFilter:
+    """Sum a disc chord by chord: those of one length are one term."""
+    down = np.arange(-int(radius), int(radius) + 1)
+    half = np.sqrt(radius**2 - down**2).astype(int)
+    pixels = (2 * half + 1).sum()
+    smooth = gaussian_kernel(rim, 2 if radius > 8 else 1)
+
+    def matrix(length: int, kernel: NDArray[np.floating]) -> Matrix:
+        return filter_matrix(length, np.convolve(kernel, smooth), "mirror")
+
+    return PlaneFilter(
+        *(
+            (matrix(height, (half == length) / pixels), matrix(width, np.ones(2 * length + 1)))
+            for length in np.unique(half)
+        )
+    )
 
 
 def glass(
@@ -123,16 +128,14 @@ def streak(
 
 def zoom(x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws) -> NDArray[np.uint8]:
     """Blur by magnification: ``constants`` are its limit and step."""
-    return from_planes(separable(to_planes(x), _zoom_terms(*x.shape[1:3], *constants)))
+    return from_planes(_zoom_filter(*x.shape[1:3], *constants)(to_planes(x)))
 
 
 @lru_cache
-def _zoom_terms(height: int, width: int, limit: float, step: float) -> Terms:
+def _zoom_filter(height: int, width: int, limit: float, step: float) -> PlaneFilter:
     factors = [1.0, *np.arange(1, limit, step)]
-    return [
-        (zoom_matrix(height, factor) / np.float32(len(factors)), zoom_matrix(width, factor))
-        for factor in factors
-    ]
+    share = np.float32(1 / len(factors))
+    return PlaneFilter(*((share * zoom_matrix(height, f), zoom_matrix(width, f)) for f in factors))
 
 
 def zoom_matrix(length: int, factor: float) -> Matrix:

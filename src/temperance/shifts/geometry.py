@@ -13,13 +13,12 @@ import numpy as np
 
 from temperance._checks import InputError, check_number
 from temperance.shifts.images import check_images, from_planes, in_chunks, to_planes
-from temperance.shifts.planes import gaussian_matrix, separable
+from temperance.shifts.planes import PlaneFilter, gaussian_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from temperance.shifts.draws import Draws
-    from temperance.shifts.planes import Terms
 
 
 def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
@@ -134,8 +133,8 @@ def elastic(
     rows = np.arange(height, dtype=np.float32)[:, np.newaxis]
     columns = np.arange(width, dtype=np.float32)
     if size:
-        terms = _smooth_terms(height, width, smoothness)
-        moves = separable(2 * draws.uniform("move", (n, 2, height, width)) - 1, terms)
+        moves = 2 * draws.uniform("move", (n, 2, height, width)) - 1
+        moves = _smoothing(height, width, smoothness)(moves)
         moves *= np.float32(size)
         rows, columns = rows + moves[:, 0], columns + moves[:, 1]
     a = _affine(n, (height, width), affine, draws)[:, :, :, np.newaxis, np.newaxis]
@@ -161,6 +160,6 @@ def _mirrored(place: NDArray[np.floating], last: int) -> NDArray[np.floating]:
 
 
 @lru_cache
-def _smooth_terms(height: int, width: int, sigma: float) -> Terms:
+def _smoothing(height: int, width: int, sigma: float) -> PlaneFilter:
     down, across = (gaussian_matrix(side, sigma, "reflect", 3.0) for side in (height, width))
-    return [(down, across)]
+    return PlaneFilter((down, across))

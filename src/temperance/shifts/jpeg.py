@@ -20,13 +20,13 @@ import numpy as np
 from scipy.fft import dct
 
 from temperance.shifts.images import from_planes, to_planes
-from temperance.shifts.planes import interpolation_matrix, separable
+from temperance.shifts.planes import PlaneFilter, interpolation_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.shifts.draws import Draws
-    from temperance.shifts.planes import Matrix, Terms
+    from temperance.shifts.planes import Matrix
 
 # The tables of T.81, Annex K, which encoders scale by the quality.
 LUMA_TABLE = np.array(
@@ -66,7 +66,7 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
     chroma = _filled(split[1:].reshape(2 * n, height, width), 2, 16)
     chroma = _quantised(_halved(chroma), quality, "chroma")
     chroma = chroma[:, : -(-height // 2), : -(-width // 2)]
-    blue, red = np.rint(separable(chroma, _doubling(height, width))).reshape(2, n, height, width)
+    blue, red = np.rint(_doubling(height, width)(chroma)).reshape(2, n, height, width)
     planes[0] = luma + np.float32(1.402) * red
     planes[1] = luma - np.float32(0.344136) * blue - np.float32(0.714136) * red
     planes[2] = luma + np.float32(1.772) * blue
@@ -121,9 +121,9 @@ def _halved(plane: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 @lru_cache
-def _doubling(height: int, width: int) -> Terms:
+def _doubling(height: int, width: int) -> PlaneFilter:
     """Linear interpolation from the centres of 2 × 2 pixels."""
     down, across = (
         interpolation_matrix(-(-side // 2), (np.arange(side) - 0.5) / 2) for side in (height, width)
     )
-    return [(down, across)]
+    return PlaneFilter((down, across))

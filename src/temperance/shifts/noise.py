@@ -29,7 +29,7 @@ COUNT_BITS = (
 
 def gaussian(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.int16]:
     """Add ``σ z``, the noise of an amplifier."""
-    noisy = np.take(_additive(sigma), draws.bits("noise", x.shape))
+    noisy = np.take(_additive(sigma), draws.cells("noise", x.shape))
     noisy += x
     return noisy
 
@@ -42,7 +42,7 @@ def _additive(sigma: float) -> NDArray[np.int16]:
 
 def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.floating]:
     """Add ``σ x z``, noise in proportion to the light."""
-    noisy = np.take(_gain(sigma), draws.bits("noise", x.shape))
+    noisy = np.take(_gain(sigma), draws.cells("noise", x.shape))
     noisy *= x
     return noisy
 

@@ -6,30 +6,73 @@ by ``A`` and rows by ``B``. A filter that does not separate is a short sum of su
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TypeAlias
 
     from numpy.typing import NDArray
 
-    Matrix: TypeAlias = NDArray[np.floating]
-    Terms: TypeAlias = Sequence[tuple[Matrix, Matrix]]
+    Matrix: TypeAlias = NDArray[np.float32]
+
+BAND = 32  # rows of a matrix that are multiplied at once
 
 
-def separable(planes: NDArray[np.floating], terms: Terms) -> NDArray[np.floating]:
-    """Σ A X Bᵀ over ``terms`` (A, B), for every plane X in the last two axes of ``planes``."""
+class Band(NamedTuple):
+    """Some rows of a matrix, without the columns that are zero in all of them."""
+
+    rows: slice
+    columns: slice
+    weights: Matrix
+
+
+class PlaneFilter:
+    """Σ A X Bᵀ for every plane X, from terms (A, B).
+
+    Filters reach a few pixels, so their matrices are nearly diagonal: on large planes they are
+    multiplied in bands.
+    """
+
+    def __init__(self, *terms: tuple[Matrix, Matrix]) -> None:
+        self._terms = [(_bands(down), _bands(across)) for down, across in terms]
+
+    def __call__(self, planes: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Filter the planes in the last two axes of ``planes``."""
+        products = (_down(down, _across(across, planes)) for down, across in self._terms)
+        total = next(products)
+        for product in products:
+            total += product
+        return total
+
+
+def _bands(matrix: Matrix) -> list[Band]:
+    bands = []
+    for start in range(0, len(matrix), BAND):
+        part = matrix[start : start + BAND]
+        used = np.append(np.flatnonzero(part.any(axis=0)), start)  # never no column
+        columns = slice(int(used.min()), int(used.max()) + 1)
+        bands.append(Band(slice(start, start + len(part)), columns, part[:, columns].copy()))
+    return bands
+
+
+def _across(bands: list[Band], planes: NDArray[np.floating]) -> NDArray[np.floating]:
+    """X Bᵀ."""
     lines = planes.reshape(-1, planes.shape[-1])
-    products = (
-        down @ (lines @ across.T).reshape(*planes.shape[:-1], len(across)) for down, across in terms
-    )
-    total = next(products)
-    for product in products:
-        total += product
-    return total
+    out = np.empty((len(lines), bands[-1].rows.stop), np.float32)
+    for band in bands:
+        np.matmul(lines[:, band.columns], band.weights.T, out=out[:, band.rows])
+    return out.reshape(*planes.shape[:-1], -1)
+
+
+def _down(bands: list[Band], planes: NDArray[np.floating]) -> NDArray[np.floating]:
+    """A X."""
+    *lead, _, width = planes.shape
+    out = np.empty((*lead, bands[-1].rows.stop, width), np.float32)
+    for band in bands:
+        np.matmul(band.weights, planes[..., band.columns, :], out=out[..., band.rows, :])
+    return out
 
 
 def fold(index: NDArray[np.int64], length: int, border: str) -> NDArray[np.int64]:
@@ -65,7 +108,7 @@ def interpolation_matrix(length: int, at: NDArray[np.floating]) -> Matrix:
     return matrix.astype(np.float32)
 
 
-def gaussian_kernel(sigma: float, reach: int) -> NDArray[np.floating]:
+def gaussian_kernel(sigma: float, reach: int) -> NDArray[np.float64]:
     """Weights ``exp(-i²/2σ²)``, i = -reach…reach, that sum to 1."""
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     return kernel / kernel.sum()

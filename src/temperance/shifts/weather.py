@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance.shifts.blur import gaussian_terms, streak, zoom_matrix
+from temperance.shifts.blur import gaussian_filter, streak, zoom_matrix
 from temperance.shifts.ice import frozen_panes
 from temperance.shifts.images import from_planes, to_planes
-from temperance.shifts.planes import filter_matrix, separable
+from temperance.shifts.planes import PlaneFilter, filter_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.shifts.draws import Draws
-    from temperance.shifts.planes import Terms
 
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 WATER = np.array([175, 238, 238], np.float32)  # pale turquoise
@@ -40,7 +39,7 @@ def snow(
     mean, spread, magnify, threshold, radius, sigma, keep = constants
     n, height, width, _ = x.shape
     flakes = np.float32(mean) + np.float32(spread) * draws.normal("flakes", (n, height, width))
-    flakes = separable(flakes, [(zoom_matrix(height, magnify), zoom_matrix(width, magnify))])
+    flakes = _magnifier(height, width, magnify)(flakes)
     flakes = np.clip(flakes, 0, 1) * (flakes >= threshold)
     angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
     flakes = 255 * streak(flakes[..., np.newaxis], radius, sigma, angle)[..., 0]
@@ -48,6 +47,11 @@ def snow(
     pale = np.maximum(scene, np.float32(1.5) * _grey(scene) + np.float32(127.5))
     fallen = flakes + flakes[:, ::-1, ::-1]
     return from_planes(np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen)
+
+
+@lru_cache
+def _magnifier(height: int, width: int, factor: float) -> PlaneFilter:
+    return PlaneFilter((zoom_matrix(height, factor), zoom_matrix(width, factor)))
 
 
 def _grey(planes: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -135,12 +139,12 @@ def spatter(
     mean, spread, sigma, threshold, strength, muddy = constants
     n, height, width, _ = x.shape
     liquid = np.float32(mean) + np.float32(spread) * draws.normal("liquid", (n, height, width))
-    liquid = separable(liquid, gaussian_terms(height, width, sigma))
+    liquid = gaussian_filter(height, width, sigma)(liquid)
     liquid *= liquid >= threshold
     planes = to_planes(x)
     if muddy:
         cover = (liquid > 0).astype(np.float32)
-        cover = separable(cover, gaussian_terms(height, width, strength))
+        cover = gaussian_filter(height, width, strength)(cover)
         cover *= cover >= 0.8
         planes *= 1 - cover
     else:
@@ -156,19 +160,18 @@ def _shine(liquid: NDArray[np.floating]) -> NDArray[np.floating]:
 
     The published code shades a distance transform of the drops' edges; this shades their surface.
     """
-    slope, soft = _slope_terms(*liquid.shape[1:])
-    light = np.maximum(separable(liquid, slope), 0)
-    light = liquid * separable(light, soft)
+    slope, soften = _shading(*liquid.shape[1:])
+    light = liquid * soften(np.maximum(slope(liquid), 0))
     return light / np.maximum(light.max(axis=(1, 2), keepdims=True), np.float32(1e-6))
 
 
 @lru_cache
-def _slope_terms(height: int, width: int) -> tuple[Terms, Terms]:
+def _shading(height: int, width: int) -> tuple[PlaneFilter, PlaneFilter]:
     """Slope down the diagonal, weights (-2 -1 0; -1 0 1; 0 1 2), and a mean of 3 × 3 pixels."""
     ones, rise = np.ones(3), np.array([-1.0, 0.0, 1.0])
     flat, steep = (
         (filter_matrix(height, kernel, "mirror"), filter_matrix(width, kernel, "mirror"))
         for kernel in (ones, rise)
     )
-    slope = [(steep[0], flat[1]), (flat[0], steep[1])]
-    return slope, [(flat[0] / np.float32(9), flat[1])]
+    slope = PlaneFilter((steep[0], flat[1]), (flat[0], steep[1]))
+    return slope, PlaneFilter((flat[0] / np.float32(9), flat[1]))
