@@ -277,8 +277,9 @@ def about_rows(scene: Scene) -> Iterator[Finding]:
         )
     if scene.source is None:
         return
-    known = {row.tobytes() for row in np.ascontiguousarray(scene.source[0], dtype=np.float32)}
-    rows = np.ascontiguousarray(scene.z, dtype=np.float32)
+    with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
+        known = {row.tobytes() for row in np.ascontiguousarray(scene.source[0], dtype=np.float32)}
+        rows = np.ascontiguousarray(scene.z, dtype=np.float32)
     shared = float(np.mean([row.tobytes() in known for row in rows]))
     if shared > 0:
         yield Finding(

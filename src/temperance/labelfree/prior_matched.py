@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._checks import check_prior, check_seed
+from temperance._checks import NotIdentified, check_prior, check_seed
 from temperance.labelfree.matching import (
     confidence,
     match_belief,
@@ -227,7 +227,11 @@ def _from_belief(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfil
 
 def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
     """Return how much longer the centred logits are than on the source."""
-    return mean_length(centre(z)) / source.norm
+    length = mean_length(centre(z))
+    if length == 0:
+        msg = "target logits are constant in every row, so no temperature changes anything."
+        raise NotIdentified(msg)
+    return length / source.norm
 
 
 def solve(

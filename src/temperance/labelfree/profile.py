@@ -67,6 +67,9 @@ class SourceProfile:
         right = predicted == labels
         error = max(1 - float(right.mean()), 0.5 / n)
         norm = mean_length(centred)
+        if norm == 0:
+            msg = "source logits must differ within rows. All rows are constant instead."
+            raise InputError(msg)
         ideal = (np.eye(k) - 1 / k) * norm
         total = np.zeros((k, k))
         np.add.at(total, labels, centred)
@@ -144,12 +147,22 @@ def centre(logits: NDArray[Any]) -> Matrix:
 
 
 def mean_length(centred: Matrix) -> float:
-    """Return the root mean square length of rows."""
-    return float(np.sqrt(np.vdot(centred, centred) / len(centred)))
+    """Return the root mean square length of rows, at any scale."""
+    largest = float(np.abs(centred).max())
+    if largest == 0:
+        return 0.0
+    relative = centred / largest  # squares of 1e-200 would vanish
+    return largest * float(np.sqrt(np.vdot(relative, relative) / len(centred)))
 
 
 def cosine(a: Matrix, b: Matrix) -> Matrix:
     """Return the cosine of each row of ``a`` with that of ``b``; 0 where one has no length."""
-    dot = np.einsum("ij,ij->i", a, b)
-    length = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
-    return np.divide(dot, length, out=np.zeros_like(dot), where=length > 0)
+    return np.einsum("ij,ij->i", _unit(a), _unit(b))
+
+
+def _unit(rows: Matrix) -> Matrix:
+    """Return rows of length 1, or 0 where they had none; their squares might overflow."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    relative = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = np.sqrt(np.einsum("ij,ij->i", relative, relative))[:, None]
+    return np.divide(relative, length, out=relative, where=length > 0)
