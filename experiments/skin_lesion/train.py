@@ -72,11 +72,11 @@ def main() -> None:
         for name, part in parts.items():
             arrays |= {
                 f"{name}_logits": logits(net, part),
-                f"{name}_labels": part.labels,
-                f"{name}_groups": part.lesions,
-                f"{name}_rows": part.rows,
+                f"{name}_labels": part.labels.astype(np.int16),
+                f"{name}_groups": part.lesions.astype(np.int16),
+                f"{name}_rows": part.rows.astype(np.int16),
             }
-        np.savez(arguments.out / f"ham_{site}.npz", classes=np.array(CODES), **arrays)
+        np.savez_compressed(arguments.out / f"ham_{site}.npz", classes=np.array(CODES), **arrays)
         right = {
             name: np.mean(arrays[f"{name}_logits"].argmax(1) == part.labels)
             for name, part in parts.items()

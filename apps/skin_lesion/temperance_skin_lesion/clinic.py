@@ -111,7 +111,7 @@ def survey_logits(session: Session, survey_id: int) -> NDArray[np.float64]:
 
 
 def propose_from_survey(
-    assistant: Assistant, survey_id: int, prior: Sequence[float] | None, agreement: Agreement
+    assistant: Assistant, survey_id: int, prior: object, agreement: Agreement
 ) -> int:
     """Calibrate on a survey; return the number of the proposed map."""
     with assistant.store.reading() as session:
@@ -122,17 +122,15 @@ def propose_from_survey(
 def propose(
     assistant: Assistant,
     logits: NDArray[np.float64],
-    prior: Sequence[float] | None,
+    prior: object,
     agreement: Agreement,
     *,
     origin: str,
     survey_id: int | None = None,
 ) -> int:
-    """Calibrate on unlabelled logits; without a prior, the class mix is estimated, and said so."""
+    """Calibrate on unlabelled logits; ``prior`` is whatever `temperance.calibrate` takes."""
     source = (assistant.model.source.logits, assistant.model.source.labels)
-    stated = prior is not None
-    mix = np.asarray(prior) if stated else tp.estimate_prior(logits, source, method="em")
-    cal = tp.calibrate(logits, prior=mix, source=source)
+    cal = tp.calibrate(logits, prior=prior, source=source, classes=CODES)
     with tempfile.TemporaryDirectory() as directory:
         cal.save(Path(directory) / "map.json")
         cal.to_html(Path(directory) / "report.html")
@@ -145,7 +143,7 @@ def propose(
         model=assistant.model.id,
         artefact=artefact,
         verdict=cal.verdict,
-        summary=_summary(cal, mix, stated=stated, rows=len(logits), objection=objection),
+        summary=_summary(cal, rows=len(logits), objection=objection),
         reference=reference(calibrated(artefact, logits)),
         within_agreement=not objection,
         report=report,
@@ -228,30 +226,15 @@ def _check_seen(session: Session, seen: int) -> None:
         )
 
 
-def _summary(cal: Any, mix: Any, *, stated: bool, rows: int, objection: str) -> dict[str, Any]:
-    """What pages and interface show of a calibration, as plain numbers."""
+def _summary(cal: tp.Calibration, *, rows: int, objection: str) -> dict[str, Any]:
+    """What pages and interface show of a calibration, as plain facts."""
+    facts = cal.to_dict()
+    shown = ("temperature", "accuracy", "ece_before", "ece_after", "findings", "meaning")
+    assumed = ("prior", "prior_kind", "accuracy_before", "assumptions", "would_change", "guarantee")
     return {
-        "temperature": [float(v) for v in cal.temperature],
-        "bias": [float(v) for v in cal.map.bias] if hasattr(cal.map, "bias") else None,
-        "accuracy": [float(v) for v in cal.accuracy],
-        "ece_before": [float(v) for v in cal.ece_before],
-        "ece_after": [float(v) for v in cal.ece_after],
-        "prior": [float(v) for v in mix],
-        "prior_stated": stated,
+        **{name: facts[name] for name in shown},
+        **{name: facts["facts"][name] for name in assumed},
+        "bias": facts["map"].get("bias"),
         "rows": rows,
         "objection": objection,
-        "findings": [
-            {
-                "code": finding.code,
-                "title": finding.title,
-                "evidence": {k: _plain(v) for k, v in finding.evidence.items()},
-                "advice": finding.advice,
-            }
-            for finding in cal.findings
-        ],
     }
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of NumPy as Python's, for JSON."""
-    return np.asarray(value).tolist() if isinstance(value, np.generic | np.ndarray) else value

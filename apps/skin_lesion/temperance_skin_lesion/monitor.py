@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,13 +131,8 @@ def _compare(week: str, logits: NDArray[np.float64], active: Active) -> Week:
     p = calibrated(active.map_row.artefact, logits)
     past, n = active.map_row.reference, len(p)
     mix = np.bincount(p.argmax(axis=1), minlength=len(CODES)) / n
-    expected = np.array(past["mix"])
-    distance = 0.5 * np.abs(mix - expected).sum()
-    # Both sides are samples: the noise of the week and that of the reference add up.
-    rng = np.random.default_rng(n)
-    week_draws = rng.multinomial(n, expected, DRAWS) / n
-    past_draws = rng.multinomial(past["rows"], expected, DRAWS) / past["rows"]
-    limit = np.quantile(0.5 * np.abs(week_draws - past_draws).sum(axis=1), 1 - FALSE_ALARM)
+    distance = 0.5 * np.abs(mix - past["mix"]).sum()
+    limit = _chance_distance(n, past["rows"], tuple(past["mix"]))
     confidence = p.max(axis=1).mean()
     change = confidence - past["confidence"]
     error = past["deviation"] * np.sqrt(1 / n + 1 / past["rows"])
@@ -146,12 +142,20 @@ def _compare(week: str, logits: NDArray[np.float64], active: Active) -> Week:
         week=week,
         cases=n,
         distance=float(distance),
-        limit=float(limit),
+        limit=limit,
         confidence=float(confidence),
         confidence_change=float(change),
         confidence_limit=float(confidence_limit),
         state="few" if n < LEAST_PER_WEEK else "drift" if drift else "steady",
     )
+
+
+@lru_cache(maxsize=256)
+def _chance_distance(n: int, rows: int, mix: tuple[float, ...]) -> float:
+    """Distance between the mixes of n and of ``rows`` cases that chance exceeds seldom enough."""
+    rng = np.random.default_rng(n)
+    here, there = (rng.multinomial(size, mix, DRAWS) / size for size in (n, rows))
+    return float(np.quantile(0.5 * np.abs(here - there).sum(axis=1), 1 - FALSE_ALARM))
 
 
 def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[dict[str, float]]:

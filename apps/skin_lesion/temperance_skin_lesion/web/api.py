@@ -8,11 +8,13 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from fastapi import APIRouter, Depends, File, HTTPException, Path, Query, Request, UploadFile
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import select
 
+import temperance as tp
 from temperance_skin_lesion import clinic, intake, monitor, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Assistant, softmax
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 router = APIRouter(prefix="/api/v1")
+
+ROUGHLY = 100
+"""Cases that somebody who knows a mix roughly is believed to have counted."""
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
 
@@ -110,6 +115,9 @@ class Mix(BaseModel):
     prior: dict[str, float] | None = Field(
         description=f"a share for each of {', '.join(CODES)}, summing to 1"
     )
+    known: Literal["exactly", "roughly"] = Field(
+        "roughly", description="counted, or as if estimated from a hundred cases"
+    )
 
     @model_validator(mode="after")
     def _is_a_mix(self) -> Self:
@@ -123,12 +131,13 @@ class Mix(BaseModel):
             )
         return self
 
-    def values(self) -> list[float] | None:
-        """Return the shares in the order of the classes, summing to exactly one."""
+    def knowledge(self) -> object:
+        """Return the mix as `temperance.calibrate` takes it, in the order of the classes."""
         if self.prior is None:
             return None
-        total = sum(self.prior.values())
-        return [self.prior[code] / total for code in CODES]
+        shares = np.array([self.prior[code] for code in CODES])
+        shares /= shares.sum()
+        return shares if self.known == "exactly" else tp.about(shares, rows=ROUGHLY)
 
 
 class MapOut(BaseModel):
@@ -305,7 +314,7 @@ def add_images(
 def propose(request: Request, assistant: Service, survey_id: Key, mix: Mix) -> MapOut:
     """Calibrate on the survey's pictures for a class mix; the map waits for a decision."""
     agreement = request.app.state.settings.agreement
-    map_id = clinic.propose_from_survey(assistant, survey_id, mix.values(), agreement)
+    map_id = clinic.propose_from_survey(assistant, survey_id, mix.knowledge(), agreement)
     return get_map(assistant, map_id)
 
 
@@ -395,7 +404,7 @@ def propose_from_cases(request: Request, assistant: Service, mix: Mix) -> MapOut
     with assistant.store.reading() as session:
         recent = monitor.recent_logits(session, assistant.model.id)
     agreement = request.app.state.settings.agreement
-    map_id = clinic.propose(assistant, recent, mix.values(), agreement, origin="cases")
+    map_id = clinic.propose(assistant, recent, mix.knowledge(), agreement, origin="cases")
     return get_map(assistant, map_id)
 
 

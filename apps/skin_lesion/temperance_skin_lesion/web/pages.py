@@ -6,15 +6,16 @@ from base64 import b64encode
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from fastapi import APIRouter, File, Form, HTTPException, Query, Request, UploadFile
+from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.templating import Jinja2Templates
 from PIL import Image
 from pydantic import ValidationError
 from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
 from temperance_skin_lesion import clinic, monitor, thresholds
@@ -26,6 +27,11 @@ from temperance_skin_lesion.store import Activation, Case, MapRow
 from temperance_skin_lesion.web import api, charts
 from temperance_skin_lesion.web.api import CaseOut, Key, Service, read_files
 from temperance_skin_lesion.web.security import COOKIE, cookie_value, is_token
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, UploadFile
+
+    from temperance_skin_lesion.assistant import Assistant
 
 __all__ = ["error_page", "router", "wants_page"]
 
@@ -39,6 +45,16 @@ templates.env.globals |= {
     "MAX_FILES": MAX_FILES,
     "MAX_MB": MAX_BYTES // 2**20,
 }
+
+
+def show(value: Any) -> str:
+    """Evidence of a finding as text: numbers short, lists in a row."""
+    if isinstance(value, list):
+        return ", ".join(map(show, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+templates.env.filters["evidence"] = show
 templates.env.filters["when"] = lambda at: at[:16].replace("T", " ")
 
 
@@ -67,18 +83,20 @@ def predict_page(request: Request) -> HTMLResponse:
 
 
 @router.post("/")
-def predict(
-    request: Request, assistant: Service, files: Annotated[list[UploadFile], File()]
-) -> HTMLResponse:
+async def predict(request: Request, assistant: Service) -> HTMLResponse:
     """Judge pictures; the script of the page asks for the results alone."""
-    sent = [file for file in files if file.filename]  # an empty field sends one nameless file
-    pictures, contents, problems = read_files(sent)
+    async with request.form(max_files=MAX_FILES + 1) as form:
+        return await run_in_threadpool(_judge, request, assistant, _files(form))
+
+
+def _judge(request: Request, assistant: Assistant, files: list[UploadFile]) -> HTMLResponse:
+    pictures, contents, problems = read_files(files)
     cases = assistant.judge(pictures, contents)
     results = [
         {"case": CaseOut.of(case, picture.note), "thumbnail": _thumbnail(picture)}
         for case, picture in zip(cases, pictures, strict=True)
     ]
-    if not sent:
+    if not files:
         problems = [api.Problem(detail="No file was chosen.")]
     name = "_results.html" if "x-fragment" in request.headers else "predict.html"
     return page(request, name, here="predict", results=results, problems=problems)
@@ -108,21 +126,19 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
 @router.post("/clinic")
 async def clinic_upload(request: Request, assistant: Service) -> Response:
     """Take mix and pictures in one form, for a browser without JavaScript."""
-    from starlette.concurrency import run_in_threadpool
-
     async with request.form(max_files=MAX_FILES + 1) as form:
-        files = [f for f in form.getlist("files") if not isinstance(f, str) and f.filename]
-        prior = _form_mix({k: v for k, v in form.items() if isinstance(v, str)})
-        map_id = await run_in_threadpool(_survey, request, assistant, files, prior)
+        map_id = await run_in_threadpool(
+            _survey, request, assistant, _files(form), _mix(_texts(form))
+        )
     return RedirectResponse(f"/maps/{map_id}", status_code=303)
 
 
-def _survey(request: Request, assistant: Any, files: list[Any], prior: Any) -> int:
+def _survey(request: Request, assistant: Assistant, files: list[UploadFile], mix: api.Mix) -> int:
     pictures, _, _ = read_files(files)
     survey = clinic.open_survey(assistant)
     clinic.add_pictures(assistant, survey, pictures)
     agreement = request.app.state.settings.agreement
-    return clinic.propose_from_survey(assistant, survey, prior, agreement)
+    return clinic.propose_from_survey(assistant, survey, mix.knowledge(), agreement)
 
 
 @router.get("/maps/{map_id}")
@@ -175,7 +191,7 @@ def threshold_page(request: Request, assistant: Service) -> HTMLResponse:
 async def threshold(request: Request, assistant: Service) -> Response:
     """Show what a policy would do, or put it in force."""
     async with request.form() as form:
-        values = {name: value for name, value in form.items() if isinstance(value, str)}
+        values = _texts(form)
     costs = {name: values[name] for name in Costs.model_fields if name in values}
     rest = {name: values[name] for name in Policy.model_fields if name in values}
     try:
@@ -189,7 +205,7 @@ async def threshold(request: Request, assistant: Service) -> Response:
     return _threshold(request, assistant, policy)
 
 
-def _threshold(request: Request, assistant: Any, policy: Policy) -> HTMLResponse:
+def _threshold(request: Request, assistant: Assistant, policy: Policy) -> HTMLResponse:
     effect = api.preview(assistant, policy)
     with assistant.store.reading() as session:
         active = assistant.active(session)
@@ -261,11 +277,8 @@ def diagnose(
 @router.post("/log/proposal")
 async def propose_from_cases(request: Request, assistant: Service) -> Response:
     """Calibrate on the recent cases and show the proposal."""
-    from starlette.concurrency import run_in_threadpool
-
     async with request.form() as form:
-        prior = _form_mix({k: v for k, v in form.items() if isinstance(v, str)})
-    mix = api.Mix(prior=None if prior is None else dict(zip(CODES, prior, strict=True)))
+        mix = _mix(_texts(form))
     proposed = await run_in_threadpool(api.propose_from_cases, request, assistant, mix)
     return RedirectResponse(f"/maps/{proposed.id}", status_code=303)
 
@@ -299,13 +312,23 @@ def login(request: Request, token: Annotated[str, Form()] = "") -> Response:
     return response
 
 
-def _form_mix(values: dict[str, str]) -> list[float] | None:
-    """Return the class mix of a form in percent, or None for "I don't know"."""
+def _files(form: FormData) -> list[UploadFile]:
+    """Return the uploaded files; an empty field of a browser sends a nameless one."""
+    return [f for f in form.getlist("files") if not isinstance(f, str) and f.filename]
+
+
+def _texts(form: FormData) -> dict[str, str]:
+    """Return the fields of a form that are no files."""
+    return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+def _mix(values: dict[str, str]) -> api.Mix:
+    """Return the class mix of a form, whose numbers are percent."""
     if values.get("mix") == "unknown":
-        return None
+        return api.Mix(prior=None)
     try:
         shares = {code: float(values.get(f"mix-{code}", "")) / 100 for code in CODES}
-        return api.Mix(prior=shares).values()
+        return api.Mix.model_validate({"prior": shares, "known": values.get("mix", "roughly")})
     except ValidationError as error:
         raise HTTPException(422, f"The class mix: {error.errors()[0]['msg']}") from None
     except ValueError:

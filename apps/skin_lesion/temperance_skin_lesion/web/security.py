@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = ["COOKIE", "Guard", "cookie_value", "is_token"]
 
 COOKIE = "temperance-skin-lesion"
 MAX_REQUEST = 256 * 2**20
+TOO_LARGE = f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files."
 SAFE = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/login", "/static/")
 
@@ -69,7 +71,6 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = Body(receive)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -82,18 +83,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, guarded)
             return
-        started = False
-
-        async def watching(message: Message) -> None:
-            nonlocal started
-            # The parser turns our interruption into an error of its own; this is the right one.
-            if body.exceeded and not started and message["type"] == "http.response.start":
-                started = True
-                await too_large()(scope, receive, guarded)
-            elif not (body.exceeded and started):
-                await guarded(message)
-
-        await self.app(scope, body.receive, watching)
+        await self.app(scope, limited(receive), guarded)
 
     def refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is not let in."""
@@ -106,7 +96,7 @@ class Guard:
             return refuse(403, "Changes are accepted from the pages of this server only.")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_REQUEST:
-            return too_large()
+            return refuse(413, TOO_LARGE)
         if self.settings.token and not path.startswith(OPEN_PATHS) and not self.knows(headers):
             if scope["method"] == "GET" and not path.startswith("/api/"):
                 return RedirectResponse("/login", status_code=303)
@@ -126,20 +116,19 @@ class Guard:
         return cookie is not None and is_token(cookie.value, cookie_value(token))
 
 
-class Body:
-    """The body of a request, cut off beyond `MAX_REQUEST`."""
+def limited(receive: Receive) -> Receive:
+    """Pass a body on up to `MAX_REQUEST`; a longer one ends in an answer that says so."""
+    seen = 0
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive, self._seen, self.exceeded = receive, 0, False
-
-    async def receive(self) -> Message:
-        """Pass a part on, or end the body where it became too long."""
-        message = await self._receive()
-        self._seen += len(message.get("body", b""))
-        if self._seen > MAX_REQUEST:
-            self.exceeded = True
-            return {"type": "http.disconnect"}
+    async def counting() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > MAX_REQUEST:
+            raise HTTPException(413, TOO_LARGE)
         return message
+
+    return counting
 
 
 def same_origin(headers: Headers, host: str) -> bool:
@@ -153,8 +142,3 @@ def same_origin(headers: Headers, host: str) -> bool:
 def refuse(status: int, detail: str) -> Response:
     """Answer with a sentence."""
     return JSONResponse({"detail": detail}, status_code=status)
-
-
-def too_large() -> Response:
-    """Answer to a body beyond the limit."""
-    return refuse(413, f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files.")

@@ -137,7 +137,7 @@ function mixSliders(mix) {
     even.addEventListener("click", () => { values = values.map(() => 100 / values.length); show(); });
   }
   const form = mix.closest("form");
-  const known = () => form.elements.mix.value === "known";
+  const known = () => form.elements.mix.value !== "unknown";
   for (const choice of form.querySelectorAll("input[name=mix]")) {
     choice.addEventListener("change", () => {
       mix.classList.toggle("off", !known());
@@ -149,10 +149,11 @@ function mixSliders(mix) {
     if (known()) numbers.forEach((number, i) => event.formData.set(number.name, String(values[i])));
   });
   show();
-  mix.prior = () => {
-    if (!known()) return null;
+  mix.read = () => {
+    if (!known()) return { prior: null };
     const total = values.reduce((a, b) => a + b, 0);
-    return Object.fromEntries(sliders.map((slider, i) => [slider.dataset.slider, values[i] / total]));
+    const prior = Object.fromEntries(sliders.map((slider, i) => [slider.dataset.slider, values[i] / total]));
+    return { prior, known: form.elements.mix.value };
   };
 }
 
@@ -178,8 +179,8 @@ function surveyForm(form) {
         done += part.length;
       }
       progress.textContent = "Calibrating…";
-      const prior = form.querySelector("[data-mix]").prior();
-      const proposed = await sendJson(`/api/v1/surveys/${survey}/proposal`, { prior });
+      const mix = form.querySelector("[data-mix]").read();
+      const proposed = await sendJson(`/api/v1/surveys/${survey}/proposal`, mix);
       window.location.assign(`/maps/${proposed.id}`);
     } catch (error) {
       progress.textContent = "";

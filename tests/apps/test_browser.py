@@ -1,0 +1,220 @@
+"""The pages as a person uses them: desktop and phone, mouse and keyboard, in Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+pytest.importorskip("playwright", reason="the extra 'browser' is not installed")
+
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PAGES = ["/", "/clinic", "/maps/1", "/threshold", "/log", "/about", "/api/docs", "/nowhere"]
+
+
+@pytest.fixture
+def address(serve, settings):
+    with serve(settings) as address:
+        yield address
+
+
+@pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def page(chromium, address, request):
+    context = chromium.new_context(viewport=request.param, base_url=address)
+    page = context.new_page()
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    yield page
+    context.close()
+    # A refused file or page is an answer of the server, not a fault of the script.
+    assert [c for c in complaints if "status of 4" not in c] == []
+
+
+@pytest.fixture
+def photos(tmp_path, lesions):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i, content in enumerate(lesions(3)):
+        (folder / f"lesion{i}.jpg").write_bytes(content)
+    (folder / "broken.jpg").write_bytes(b"nothing")
+    return sorted(map(str, folder.iterdir()))
+
+
+def look(page, name):
+    """Keep a screenshot where TEMPERANCE_SCREENSHOTS says, to be looked at."""
+    directory = os.environ.get("TEMPERANCE_SCREENSHOTS")
+    if directory:
+        width = page.viewport_size["width"]
+        page.screenshot(path=Path(directory) / f"skin-{name}-{width}.png", full_page=True)
+
+
+def drop(page, contents):
+    """Drop files on the page as a file manager would."""
+    encoded = [list(content) for content in contents]
+    transfer = page.evaluate_handle(
+        """contents => {
+            const transfer = new DataTransfer();
+            contents.forEach((bytes, i) => transfer.items.add(
+                new File([new Uint8Array(bytes)], `dropped${i}.jpg`, { type: "image/jpeg" })));
+            return transfer;
+        }""",
+        encoded,
+    )
+    page.dispatch_event("[data-drop]", "drop", {"dataTransfer": transfer})
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_wider_than_the_screen(page, path):
+    page.goto(path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    expect(page.get_by_text("Research use only.")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+def test_choosing_files_shows_answers_and_problems(page, photos):
+    page.goto("/")
+    page.set_input_files("#files", photos)
+    expect(page.get_by_text("Done:")).to_contain_text("1 not taken")
+    expect(page.locator("article.case")).to_have_count(3)
+    expect(page.get_by_role("alert")).to_contain_text("broken.jpg: this is not a picture")
+    first = page.locator("article.case").first
+    expect(first.get_by_role("row")).to_have_count(8)
+    expect(first.locator(".badge")).to_have_text(re.compile("Answer|Refer to a specialist"))
+    assert first.locator("img").evaluate("image => image.naturalWidth") == 64
+    look(page, "predict")
+
+
+def test_two_hundred_files_can_be_dropped_and_the_rest_is_named(page, lesions):
+    page.goto("/")
+    (small,) = lesions(1)
+    drop(page, [small] * 203)
+    expect(page.get_by_text("Done:")).to_be_visible(timeout=120_000)
+    expect(page.locator("article.case")).to_have_count(200)
+    expect(page.get_by_role("alert")).to_contain_text("203 files were dropped; the first 200")
+
+
+def test_a_name_cannot_run_code(page, tmp_path, lesions):
+    hostile = tmp_path / "<img src=x onerror=document.title=1>.jpg"
+    hostile.write_bytes(lesions(1)[0])
+    page.goto("/")
+    page.set_input_files("#files", [str(hostile)])
+    expect(page.locator("article.case")).to_have_count(1)
+    assert page.title() != "1"
+    assert page.locator("article img").count() == 1
+
+
+def test_the_sliders_always_sum_to_one_hundred(page):
+    page.goto("/clinic")
+    numbers = page.locator("[data-mix] input[type=number]")
+    slider = page.get_by_label("Melanoma, share in percent")
+    before = [float(n.input_value()) for n in numbers.all()]
+    slider.fill("50")
+    after = [float(n.input_value()) for n in numbers.all()]
+    assert after[0] == pytest.approx(50, abs=0.06)
+    assert sum(after) == pytest.approx(100, abs=0.4)
+    # The others keep their proportions.
+    assert after[1] / after[4] == pytest.approx(before[1] / before[4], rel=0.02)
+    slider.fill("100")
+    assert float(numbers.nth(1).input_value()) == 0
+    slider.fill("30")
+    assert float(numbers.nth(1).input_value()) == pytest.approx(70 / 6, abs=0.06)
+    page.get_by_role("button", name="Set all even").click()
+    assert {n.input_value() for n in numbers.all()} == {"14.3"}
+    page.get_by_label("I don't know").check()
+    expect(numbers.first).to_be_disabled()
+
+
+def test_a_policy_is_previewed_while_it_is_typed_then_saved(page):
+    page.goto("/threshold")
+    referred = page.locator("[data-effect] tbody tr").first.locator("td").first
+    page.get_by_label("An answer needs").fill("0.999")
+    expect(page.locator("[data-problem]")).to_contain_text("must not be below")
+    page.get_by_label("The answer melanoma needs").fill("1")
+    expect(referred).to_have_text(re.compile(r"9\d\d\.\d|1000\.0"))
+    expect(page.locator("[data-problem]")).to_be_hidden()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("in force")
+    expect(page.get_by_label("An answer needs")).to_have_value("0.999")
+    look(page, "threshold")
+
+
+def test_a_diagnosis_is_kept(page, photos):
+    page.goto("/")
+    page.set_input_files("#files", photos[1:2])
+    expect(page.locator("article.case")).to_have_count(1)
+    page.get_by_role("link", name="Log").click()
+    page.get_by_label("Diagnosis of case 1").select_option("Dermatofibroma")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Diagnosis of case 1")).to_have_value("df")
+    expect(page.get_by_text("1 case, 1 with a later diagnosis.")).to_be_visible()
+    look(page, "log")
+
+
+def test_every_page_is_reached_and_worked_by_keyboard_alone(page):
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    for name in ("Clinic", "Threshold", "Log", "About"):
+        for _ in range(12):
+            if page.evaluate("document.activeElement.textContent.trim()") == name:
+                break
+            page.keyboard.press("Tab")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+        page.keyboard.press("Enter")
+        expect(page.locator("nav [aria-current=page]")).to_have_text(name)
+    page.goto("/threshold")
+    page.get_by_label("An answer needs").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("0.61")
+    page.keyboard.press("Enter")
+    # Enter takes the form's first button, which shows and does not save.
+    expect(page.get_by_label("An answer needs")).to_have_value("0.61")
+
+
+def test_a_slider_moves_by_keyboard(page):
+    page.goto("/clinic")
+    slider = page.get_by_label("Melanocytic nevus, share in percent")
+    before = float(slider.input_value())
+    slider.focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) == pytest.approx(before + 1, abs=0.15)
+
+
+def test_the_pages_work_without_javascript(chromium, address, photos):
+    context = chromium.new_context(java_script_enabled=False, base_url=address)
+    page = context.new_page()
+    page.goto("/")
+    page.set_input_files("#files", photos[1:3])
+    page.get_by_role("button", name="Judge").click()
+    expect(page.locator("article.case")).to_have_count(2)
+    page.goto("/threshold")
+    page.get_by_label("An answer needs").fill("0.62")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_label("An answer needs")).to_have_value("0.62")
+    expect(page.get_by_text("in force: 0.7", exact=False).first).to_be_visible()
+    context.close()
+
+
+def test_a_token_is_asked_for(chromium, serve, settings):
+    guarded = settings.model_copy(update={"token": "open-sesame"})
+    with serve(guarded) as address:
+        page = chromium.new_page(base_url=address)
+        page.goto("/log")
+        page.get_by_label("Token").fill("guess")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("not the token")
+        page.get_by_label("Token").fill("open-sesame")
+        page.keyboard.press("Enter")
+        expect(page.locator("nav [aria-current=page]")).to_have_text("Predict")
+        page.close()

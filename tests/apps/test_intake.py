@@ -1,0 +1,179 @@
+"""Hostile, broken and odd files: each is refused with a sentence, or read right."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("PIL", reason="the extra 'app' is not installed")
+
+from PIL import Image
+
+from temperance_skin_lesion import intake
+from temperance_skin_lesion.intake import PictureError, display_name, read
+
+
+def encoded(array, kind="PNG", **options):
+    buffer = io.BytesIO()
+    Image.fromarray(array).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def photo(rng):
+    return rng.integers(0, 256, (90, 120, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def png_claiming(width, height):
+    """A PNG of a few bytes whose header promises a picture of any size."""
+
+    def chunk(kind, data):
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(bytes(10_000))
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize("kind", intake.FORMATS)
+def test_every_format_is_read(photo, kind):
+    picture = read(encoded(photo, kind), f"mole.{intake.FORMATS[kind][0]}")
+    assert picture.pixels.shape == (64, 64, 3)
+    assert picture.pixels.dtype == np.uint8
+    assert (picture.format, picture.width, picture.height) == (kind, 120, 90)
+    assert picture.note == ""
+
+
+def test_a_picture_of_the_networks_size_is_not_touched(rng):
+    exact = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    assert np.array_equal(read(encoded(exact), "a.png").pixels, exact)
+
+
+def test_the_square_is_the_centre_one():
+    wide = np.zeros((64, 192, 3), dtype=np.uint8)
+    wide[:, 64:128] = np.arange(64, dtype=np.uint8)[:, None] + 100
+    assert np.array_equal(read(encoded(wide), "a.png").pixels, wide[:, 64:128])
+
+
+@pytest.mark.parametrize("size", [(20_000, 20_000), (2**31 - 1, 1), (2**31 - 1, 2**31 - 1)])
+def test_a_decompression_bomb_costs_its_header(size):
+    bomb = png_claiming(*size)
+    tracemalloc.start()
+    with pytest.raises(PictureError, match=r"pixels|decoded"):
+        read(bomb, "bomb.png")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
+
+
+def test_a_file_that_unpacks_to_more_than_it_announces_is_damaged():
+    with pytest.raises(PictureError, match=r"damaged|blank"):
+        read(png_claiming(100, 100)[:-30], "liar.png")
+
+
+@pytest.mark.parametrize("kind", intake.FORMATS)
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.95])
+def test_a_truncated_file_is_refused(photo, kind, share):
+    whole = encoded(photo, kind)
+    with pytest.raises(PictureError, match=r"damaged|not a picture"):
+        read(whole[: int(len(whole) * share)], "half.jpg")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"MZ\x90\x00" + bytes(1000),
+        b"%PDF-1.7 " + bytes(1000),
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+        b"\x7fELF" + bytes(1000),
+        b"PK\x03\x04" + bytes(1000),
+        b"II*\x00\x08\x00\x00\x00" + bytes(1000),
+    ],
+    ids=["program", "pdf", "svg", "elf", "zip", "tiff"],
+)
+def test_something_else_renamed_to_a_picture_is_refused(content):
+    with pytest.raises(PictureError, match="not a picture"):
+        read(content, "mole.jpg")
+
+
+def test_a_picture_renamed_to_another_format_is_read_and_remarked(photo):
+    assert "contains a PNG" in read(encoded(photo), "mole.jpg").note
+
+
+def test_empty_blank_small_animated_and_large_files_are_refused(photo, rng):
+    frames = [Image.fromarray(rng.integers(0, 256, (80, 80, 3), dtype=np.uint8)) for _ in range(2)]
+    moving = io.BytesIO()
+    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:])
+    for content, word in [
+        (b"", "empty"),
+        (encoded(np.full((80, 80, 3), 7, dtype=np.uint8)), "blank"),
+        (encoded(photo[:63]), "at least 64"),
+        (moving.getvalue(), "animation"),
+        (encoded(photo) + bytes(intake.MAX_BYTES), "25 MB"),
+    ]:
+        with pytest.raises(PictureError, match=word):
+            read(content, "x.png")
+
+
+def test_a_turned_photograph_is_put_upright(photo):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees to show
+    turned = read(encoded(np.ascontiguousarray(np.rot90(photo)), exif=exif), "a.png")
+    assert np.array_equal(turned.pixels, read(encoded(photo), "a.png").pixels)
+
+
+def test_grey_sixteen_bit_palette_and_transparent_pictures_become_colour(rng):
+    grey = rng.integers(0, 256, (64, 64), dtype=np.uint8)
+    expected = np.repeat(grey[..., None], 3, axis=2)
+    sixteen = grey.astype(np.uint16) * 257
+    assert np.array_equal(read(encoded(grey), "a.png").pixels, expected)
+    assert np.array_equal(read(encoded(sixteen), "a.png").pixels, expected)
+    palette = io.BytesIO()
+    Image.fromarray(expected).quantize(256).save(palette, "PNG")
+    assert np.array_equal(read(palette.getvalue(), "a.png").pixels, expected)
+    clear = np.dstack([expected, np.where(grey > 127, 255, 0).astype(np.uint8)])
+    shown = read(encoded(clear), "a.png").pixels
+    assert np.array_equal(shown, np.where((grey > 127)[..., None], expected, 255))
+
+
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=30),
+    kind=st.sampled_from(list(intake.FORMATS)),
+)
+def test_any_damage_gives_a_picture_or_a_sentence(flips, kind):
+    photo = np.random.default_rng(1).integers(0, 256, (70, 70, 3), dtype=np.uint8)
+    content = bytearray(encoded(photo, kind))
+    for place, value in flips:
+        content[place % len(content)] = value
+    try:
+        assert read(bytes(content), "x").pixels.shape == (64, 64, 3)
+    except PictureError as error:
+        said = str(error)
+    else:
+        said = "x: "
+    assert said.startswith("x: ")
+
+
+@given(st.text(max_size=400))
+def test_a_displayed_name_is_short_printable_and_no_path(name):
+    shown = display_name(name)
+    assert 0 < len(shown) <= intake.MAX_NAME
+    assert not set(shown) & set("/\\\0\n\r\t\x7f\u202e")
+    assert shown not in {".", ".."}
+    assert display_name(shown) == shown

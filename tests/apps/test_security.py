@@ -1,0 +1,165 @@
+"""Who gets in, and what a browser is allowed to do with the answers."""
+
+from __future__ import annotations
+
+import re
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+
+from temperance_skin_lesion import cli
+from temperance_skin_lesion.web import security
+
+PAGES = [
+    "/",
+    "/clinic",
+    "/maps/1",
+    "/threshold",
+    "/log",
+    "/about",
+    "/api/docs",
+    "/login",
+    "/nowhere",
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_says_research_use_only_and_loads_nothing_from_elsewhere(client, path):
+    response = client.get(path, headers={"Accept": "text/html"})
+    assert "Research use only." in response.text
+    assert "Not a medical device" in response.text
+    assert not re.findall(r'(?:src|href|action)="(?:https?:)?//', response.text)
+    assert not re.findall(r"<script(?![^>]*src=)|\son\w+=|\sstyle=", response.text)
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/health", "/static/script.js", "/nowhere"])
+def test_answers_forbid_what_the_pages_do_not_need(client, path):
+    headers = client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "SELF"}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "SELF"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Origin": "SELF"}, 403),
+        ({"Host": "evil.example"}, 400),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 400),
+        ({"Host": ""}, 400),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/policy/preview", "/threshold"])
+def test_a_write_must_come_from_our_own_pages(client, headers, status, path):
+    own = f"http://{urlsplit(str(client.base_url)).netloc}"
+    headers = {name: value.replace("SELF", own) for name, value in headers.items()}
+    form = {"threshold": "0.5", "melanoma_threshold": "0.6", "melanoma_ceiling": "0.1"}
+    kind = {"json": {}} if path.startswith("/api") else {"data": form}
+    assert client.post(path, headers=headers, **kind).status_code == status
+
+
+def test_every_route_that_writes_is_behind_the_guard(client):
+    openapi = client.get("/api/openapi.json").json()
+    writes = [
+        (method, path)
+        for path, methods in openapi["paths"].items()
+        for method in methods
+        if method != "get"
+    ]
+    assert len(writes) >= 8
+    for method, path in writes:
+        place = re.sub(r"{\w+}", "1", path)
+        response = client.request(method, place, headers={"Origin": "http://evil.example"})
+        assert response.status_code == 403, place
+
+
+def test_a_token_opens_the_server_and_nothing_else_does(serve, settings):
+    secret = "a-token-of-the-test"  # noqa: S105
+    guarded = settings.model_copy(update={"token": secret})
+    with serve(guarded) as address, httpx.Client(base_url=address) as client:
+        assert client.get("/api/v1/health").status_code == 401
+        assert client.get("/api/openapi.json").status_code == 401
+        assert client.get("/log").headers["location"] == "/login"
+        assert client.post("/", files={"files": b"x"}).status_code == 401
+        for wrong in ("Bearer nonsense", f"Basic {secret}", "Bearer", secret):
+            answer = client.get("/api/v1/health", headers={"Authorization": wrong})
+            assert answer.status_code == 401
+        bearer = {"Authorization": f"Bearer {secret}"}
+        assert client.get("/api/v1/health", headers=bearer).status_code == 200
+        assert client.post("/login", data={"token": "guess"}).status_code == 401
+        entered = client.post("/login", data={"token": secret})
+        cookie = entered.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert secret not in cookie
+        assert client.get("/log").status_code == 200
+        assert client.get("/static/style.css").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "token"),
+    [
+        ("127.0.0.1", False),
+        ("localhost", False),
+        ("::1", False),
+        ("0.0.0.0", True),  # noqa: S104 - to see that it asks for a token
+        ("10.1.2.3", True),
+    ],
+)
+def test_beyond_loopback_there_is_always_a_token(host, token, monkeypatch, capsys):
+    monkeypatch.delenv(cli.TOKEN, raising=False)
+    given = cli.entrance(host, [])
+    assert ("token" in given) is token
+    if token:
+        assert len(given["token"]) >= 32
+        assert given["token"] in capsys.readouterr().err
+
+
+def test_the_server_binds_to_loopback_unless_told_otherwise():
+    for command in (["serve"], ["demo"]):
+        assert cli.parser().parse_args(command).host == "127.0.0.1"
+
+
+def test_a_body_beyond_the_limit_is_refused_by_its_announced_length(client):
+    headers = {"Content-Length": str(security.MAX_REQUEST + 1)}
+    assert raw(client, "POST / HTTP/1.1", headers).startswith(b"HTTP/1.1 413")
+    assert raw(client, "POST / HTTP/1.1", {"Content-Length": "-5"}).startswith(b"HTTP/1.1 4")
+
+
+def test_a_body_beyond_the_limit_is_refused_without_a_length(client, monkeypatch):
+    monkeypatch.setattr(security, "MAX_REQUEST", 100_000)
+
+    def endless():
+        yield b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+        for _ in range(30):
+            yield bytes(10_000)
+        yield b"\r\n--b--\r\n"
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    for path in ("/api/v1/predict", "/", "/clinic"):
+        response = client.post(path, content=endless(), headers=headers)
+        assert response.status_code == 413, path
+        assert client.get("/api/v1/health").json()["cases"] == 0
+
+
+def raw(client, request, headers):
+    """Send a request that no client library would."""
+    place = urlsplit(str(client.base_url))
+    lines = [request, f"Host: {place.netloc}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return connection.recv(1000)

@@ -1,0 +1,230 @@
+"""The record: nothing lost, nothing half-written, nobody overruled without being told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+
+from sqlalchemy import select
+
+from temperance_skin_lesion import clinic, intake
+from temperance_skin_lesion import store as db
+from temperance_skin_lesion.store import Activation, Case, Conflict, MapRow, Store, StoreFull
+
+
+def integrity(path):
+    with sqlite3.connect(path) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchone()[0]
+
+
+def pictures(contents):
+    return [intake.read(content, "a.jpg") for content in contents]
+
+
+def proposed(assistant, **changes):
+    """Put a copy of the map in use on record as a proposal."""
+    with assistant.store.writing() as session:
+        now = assistant.active(session).map_row
+        copied = {
+            c: getattr(now, c) for c in ("origin", "model", "artefact", "summary", "reference")
+        }
+        row = MapRow(
+            **copied | {"verdict": "improved", "within_agreement": True, "report": ""} | changes
+        )
+        session.add(row)
+        session.flush()
+        return row.id
+
+
+def newest_activation(assistant):
+    with assistant.store.reading() as session:
+        return assistant.active(session).activation
+
+
+def test_every_case_has_what_the_log_promises(assistant, lesions):
+    (content,) = lesions(1)
+    (case,) = assistant.judge(pictures([content]))
+    with assistant.store.reading() as session:
+        row = session.get(Case, case.id)
+        assert row.sha256 == pictures([content])[0].sha256
+        assert row.model == assistant.model.id
+        assert row.map_id == assistant.active(session).map_id
+        assert sum(row.probabilities) == pytest.approx(1)
+        assert len(row.logits) == 7
+        assert row.decision in {"answer", "refer"}
+        assert row.why
+        assert row.diagnosis is None
+
+
+def test_the_first_map_is_temperature_scaling_on_the_validation_rows(assistant, model):
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax
+
+    z, y = model.source.logits.astype(float), model.source.labels
+    best = minimize_scalar(
+        lambda t: -log_softmax(z / t, axis=1)[range(len(y)), y].mean(), bounds=(0.1, 10)
+    )
+    with assistant.store.reading() as session:
+        summary = assistant.active(session).map_row.summary
+    assert summary["temperature"][0] == pytest.approx(best.x, rel=1e-4)
+
+
+def test_a_full_disk_keeps_the_answer_back_and_the_record_intact(assistant, lesions):
+    assistant.judge(pictures(lesions(1)))
+    before = assistant.store.path.stat().st_size
+    # SQLite's own limit on pages fails exactly as a full disk does.
+    with assistant.store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+        connection.rollback()
+    many = pictures(lesions(6)) * 20
+    with pytest.raises(StoreFull, match="disk is full"):
+        assistant.judge(many)
+    with assistant.store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+        connection.rollback()
+    with assistant.store.reading() as session:
+        assert db.count(session, select(Case.id)) == 1
+    assert integrity(assistant.store.path) == "ok"
+    assert len(assistant.judge(many)) == len(many)
+    assert assistant.store.path.stat().st_size >= before
+
+
+def test_a_read_only_record_keeps_the_answer_back(assistant, lesions):
+    with assistant.store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 1")
+        connection.rollback()
+    with pytest.raises(StoreFull, match="not writable"):
+        assistant.judge(pictures(lesions(1)))
+
+
+def test_of_two_people_who_accept_at_once_one_is_told(assistant):
+    maps = [proposed(assistant) for _ in range(8)]
+    seen = newest_activation(assistant)
+    barrier = threading.Barrier(len(maps))
+
+    def accept(map_id):
+        barrier.wait()
+        try:
+            clinic.accept(assistant, map_id, seen)
+        except Conflict as conflict:
+            return str(conflict)
+        return "accepted"
+
+    with ThreadPoolExecutor(len(maps)) as people:
+        said = list(people.map(accept, maps))
+    assert said.count("accepted") == 1
+    winner = maps[said.index("accepted")]
+    assert all(f"map {winner} came into use" in text for text in said if text != "accepted")
+    with assistant.store.reading() as session:
+        assert assistant.active(session).map_id == winner
+        accepted = select(MapRow.id).where(MapRow.status == "accepted", MapRow.id.in_(maps))
+        assert session.scalars(accepted).all() == [winner]
+
+
+def test_the_former_map_is_one_step_away_and_history_stays(assistant):
+    first = 1
+    second = proposed(assistant)
+    clinic.accept(assistant, second, newest_activation(assistant))
+    with assistant.store.reading() as session:
+        assert clinic.former_map(session) == first
+    clinic.restore(assistant, first, newest_activation(assistant))
+    with assistant.store.reading() as session:
+        assert assistant.active(session).map_id == first
+        assert clinic.former_map(session) == second
+        assert session.scalars(select(Activation.map_id).order_by(Activation.id)).all() == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"verdict": "refused"}, "refused"),
+        ({"within_agreement": False, "summary": {"objection": "T is 9."}}, "T is 9"),
+        ({"model": "another"}, "made for the model another"),
+    ],
+)
+def test_a_map_that_must_not_be_used_cannot_be_accepted(assistant, changes, word):
+    map_id = proposed(assistant, **changes)
+    with pytest.raises(clinic.NotAcceptable, match=word):
+        clinic.accept(assistant, map_id, newest_activation(assistant))
+
+
+def test_a_decision_is_final(assistant):
+    map_id = proposed(assistant)
+    clinic.reject(assistant, map_id)
+    with pytest.raises(Conflict, match="was rejected already"):
+        clinic.accept(assistant, map_id, newest_activation(assistant))
+    with pytest.raises(clinic.NotAcceptable, match="never in use"):
+        clinic.restore(assistant, map_id, newest_activation(assistant))
+
+
+def test_cases_written_by_two_processes_at_once_are_all_there(assistant, lesions):
+    other = Store(assistant.store.path)
+    assistants = [assistant, type(assistant)(assistant.model, other)]
+    batch = pictures(lesions(2))
+    with ThreadPoolExecutor(8) as pool:
+        judged = list(pool.map(lambda i: assistants[i % 2].judge(batch), range(40)))
+    other.close()
+    ids = [case.id for cases in judged for case in cases]
+    assert sorted(ids) == list(range(1, 81))
+
+
+def test_a_newer_record_is_not_opened(tmp_path):
+    path = tmp_path / "newer.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(RuntimeError, match="newer version"):
+        Store(path)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from temperance_skin_lesion import intake, model
+from temperance_skin_lesion.assistant import Assistant
+from temperance_skin_lesion.store import Store
+assistant = Assistant(model.load(), Store(Path(sys.argv[1])))
+picture = intake.read(Path(sys.argv[2]).read_bytes(), "a.jpg")
+while True:
+    for case in assistant.judge([picture] * 5):
+        print(case.id, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_killed_in_mid_write_loses_no_answered_case(tmp_path, lesions):
+    (tmp_path / "a.jpg").write_bytes(lesions(1)[0])
+    path = tmp_path / "record.sqlite3"
+    command = [sys.executable, "-c", WRITER, str(path), str(tmp_path / "a.jpg")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    answered = []
+    for _ in range(3):
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, env=environment, text=True
+        ) as writer:
+            for line in writer.stdout:
+                answered.append(int(line))
+                if len(answered) % 60 == 0:
+                    writer.send_signal(signal.SIGKILL)
+                    break
+            answered += [int(line) for line in writer.stdout.read().split("\n")[:-1]]
+        assert writer.returncode == -signal.SIGKILL
+        assert integrity(path) == "ok"
+    store = Store(path)
+    with store.reading() as session:
+        recorded = set(session.scalars(select(Case.id)))
+    store.close()
+    assert len(answered) >= 180
+    assert set(answered) <= recorded
+    assert Path(path).exists()
