@@ -117,11 +117,12 @@ def calibrate(
     index = rows.draw(sample_size(rows), generator)
     z = rows.take(index).logits
     pair = None if labelled is None else _read_source(labelled, generator)
+    known = _known_or_estimated(prior, z, pair)
     scene = Scene(
         z=z,
         n=rows.n,
-        prior=_known_or_estimated(prior, z, pair),
-        profile=None if pair is None else SourceProfile.of(*pair),
+        prior=known,
+        profile=None if pair is None else SourceProfile.of(*pair, known.value),
         source=pair,
         names=names,
     )
@@ -189,19 +190,18 @@ def _around(accuracy: float, error: float) -> Interval:
 def _standard_error(evidence: Evidence, profile: SourceProfile, n: int, spread: float) -> float:
     """Of the log-odds of the accuracy: what the method misses, and what sampling adds."""
     a, e = min(max(evidence.accuracy, 0.01), 0.99), profile.error
-    sampling = 1 / (n * a * (1 - a)) + 1 / (profile.n * e * (1 - e))
+    sampling = 1 / (n * a * (1 - a)) + 1 / (profile.effective * e * (1 - e))
     return float(np.sqrt(MODEL_ERROR**2 + (DISAGREEMENT * spread) ** 2 + sampling))
 
 
 def _prior_error(scene: Scene, generator: np.random.Generator) -> float:
     """Of the log-odds of the accuracy, from not knowing the prior exactly."""
-    assert scene.profile is not None  # noqa: S101
+    assert scene.source is not None  # noqa: S101
     priors = scene.prior.plausible(generator)
     if not priors:
         return 0.0
-    return float(
-        np.std([log_odds(gather_evidence(scene.z, q, scene.profile).accuracy) for q in priors])
-    )
+    profiles = [(q, SourceProfile.of(*scene.source, q)) for q in priors]
+    return float(np.std([log_odds(gather_evidence(scene.z, *pair).accuracy) for pair in profiles]))
 
 
 def _rescaled(z: NDArray[Any], t: float, b: Matrix, accuracy: float) -> tuple[float, Matrix]:

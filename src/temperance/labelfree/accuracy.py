@@ -84,11 +84,12 @@ def estimate_accuracy(
     if pair is None and method in {"matched", "atc", "doc"}:
         msg = f"source must be a pair (logits, labels) for method {method!r}. Got None instead."
         raise InputError(msg)
-    profile = None if pair is None else SourceProfile.of(*pair)
+    q = check_prior(prior, rows.n_classes) if method == "matched" else None
+    profile = None if pair is None else SourceProfile.of(*pair, q)
     t = 1.0 if profile is None else profile.temperature
     if method == "matched":
-        assert profile is not None  # noqa: S101 - demanded above
-        value = gather_evidence(z, check_prior(prior, rows.n_classes), profile).accuracy
+        assert profile is not None and q is not None  # noqa: PT018, S101 - demanded above
+        value = gather_evidence(z, q, profile).accuracy
         return _binomial(value, len(z), profile.n)
     if method == "cot":
         solved = fit_transport(np.asarray(z, dtype=np.float64) / t, prior)

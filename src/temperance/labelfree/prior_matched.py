@@ -5,12 +5,13 @@ target is estimated three ways that fail for different reasons:
 
     typical    share of rows that look like rows the model knows (`SourceProfile.typicality`)
     histogram  (1 - g)(1 - e) + g/K: a share g of rows is broken and predicted from a distribution r
-               that does not depend on the class, so that the predicted mix is P = (1 - g) q + g r
-               and |P - q| = g |r - q|; r is read off the least typical rows
+               that does not depend on the class, so that the predicted mix is P = (1 - g) m + g r
+               and |P - m| = g |r - m|, where m is the mix predicted on the source for classes as
+               frequent as in q; r is read off the least typical rows
     believed   mean p_{ŷ} of softmax(z/T + b) with the source temperature, after the logits are
                given back the scale they have on the source, and with b such that mean p = q
 
-and the two lower ones are averaged in log-odds. Then T and b solve (`matching`)
+and the median of the three is taken: no estimate rules alone. Then T and b solve (`matching`)
 
     mean_i p_ik = q_k,      mean_i p_{i, ŷ_i} = a,
 
@@ -53,7 +54,7 @@ STRETCH = 1.3
 """A model loses this much more log-odds of accuracy than its belief admits. The best value is 1.1
 to 1.4 in each of five large families of shifts, so it hardly depends on which is left out."""
 CHANCE = 1.2  # times 1/K is the lowest accuracy that is believed, so that T stays finite
-SHARPEST = 0.3  # of the temperature without bias: a bias never sharpens the map further
+FACTOR = 3.3  # a bias changes the temperature that is right without it by no more than this
 NOISE = 1.5  # the predicted mix is within noise up to this multiple of its expected distance
 LEAST_TYPICAL = (0.1, 0.2)  # shares of rows from which the predictions of broken rows are read
 
@@ -116,7 +117,7 @@ def fit_prior_matched(
     if source is None:
         t, b = solve_without_source(z, q, bias=bias, seed=generator)
     else:
-        profile = read_profile(source, rows.n_classes, generator)
+        profile = read_profile(source, q, generator)
         t, b = solve(z, q, profile, gather_evidence(z, q, profile), bias=bias)
     return BiasedTemperature(t, b) if bias else Temperature(t)
 
@@ -144,7 +145,7 @@ def total_variation(predicted: NDArray[np.intp], q: Matrix) -> float:
     return 0.5 * float(np.abs(np.bincount(predicted, minlength=len(q)) / len(predicted) - q).sum())
 
 
-def noise_floor(q: Matrix, n: int) -> float:
+def noise_floor(q: Matrix, n: float) -> float:
     """Return the expected `total_variation` of n draws from q itself."""
     return 0.5 * float(np.sqrt(2 * q * (1 - q) / (np.pi * n)).sum())
 
@@ -163,7 +164,7 @@ def gather_evidence(z: NDArray[Any], q: Matrix, source: SourceProfile) -> Eviden
     scores = source.typicality(z)
     estimates = {
         "typical": float((scores > source.threshold).mean()),
-        "histogram": _from_histogram(predicted, scores, q, source),
+        "histogram": _from_histogram(predicted, scores, source),
         "believed": _from_belief(z, q, shrink, source),
     }
     accuracy = float(np.clip(np.median(list(estimates.values())), CHANCE / k, 1 - 1e-4))
@@ -188,32 +189,32 @@ def expit(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
 
-def _above_noise(predicted: NDArray[np.intp], q: Matrix) -> float:
-    distance, floor = total_variation(predicted, q), noise_floor(q, len(predicted))
+def _from_mix(predicted: NDArray[np.intp], source: SourceProfile) -> float:
+    """Distance of the predicted mix from that of the source, above the noise of both."""
+    distance = total_variation(predicted, source.mix)
+    floor = noise_floor(source.mix, 1 / (1 / len(predicted) + 1 / source.effective))
     return float(np.sqrt(max(0.0, distance**2 - floor**2)))
 
 
-def _from_histogram(
-    predicted: NDArray[np.intp], scores: Matrix, q: Matrix, source: SourceProfile
-) -> float:
+def _from_histogram(predicted: NDArray[np.intp], scores: Matrix, source: SourceProfile) -> float:
     """Accuracy from the share g of broken rows.
 
     A stratum of the least typical rows, a share f of all, holds (1 - g) F rows that are not broken,
-    where F is the share of source rows as untypical as that; so with ρ = |P - q| / |P_f - q| and
+    where F is the share of source rows as untypical as that; so with ρ = |P - m| / |P_f - m| and
     φ = F / f, g = ρ (1 - (1 - g) φ), i.e. g = ρ (1 - φ) / (1 - ρ φ).
     """
     order = np.argsort(scores, kind="stable")
     n = len(order)
-    seen = _above_noise(predicted, q)
+    seen = _from_mix(predicted, source)
     broken = [0.0]
     for share in LEAST_TYPICAL if seen > 0 else ():
         least = order[: max(30, int(share * n))]
-        ratio = seen / max(_above_noise(predicted[least], q), seen)
+        ratio = seen / max(_from_mix(predicted[least], source), seen)
         ordinary = min(1.0, source.share_below(float(scores[least[-1]])) * n / len(least))
         both = ratio * ordinary
         broken.append(1.0 if both >= 1 else (ratio - both) / (1 - both))
     g = float(np.mean(broken[1:])) if seen > 0 else 0.0
-    return (1 - g) * (1 - source.error) + g / len(q)
+    return (1 - g) * (1 - source.error) + g / len(source.mix)
 
 
 def _from_belief(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfile) -> float:
@@ -249,11 +250,11 @@ def solve(
 def _believe(
     z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
 ) -> tuple[float, Matrix]:
-    """`match_belief`, but never sharper than a share of the temperature without bias."""
+    """`match_belief`, but not far from the temperature without bias."""
     t, b = match_belief(z, q, shrink, accuracy, start)
-    if t < SHARPEST * start:
-        t = SHARPEST * start
-        b = shrink * match_prior(z, t, q, b / shrink)
+    nearest = min(max(t, start / FACTOR), start * FACTOR)
+    if nearest != t:
+        t, b = nearest, shrink * match_prior(z, nearest, q, b / shrink)
     return t, b
 
 
@@ -261,7 +262,7 @@ def _towards_source(t: float, evidence: Evidence, source: SourceProfile, n: int)
     """Shrink log T towards the source's by the sampling error of the evidence for leaving it."""
     a, e = evidence.accuracy, source.error
     gap = log_odds(evidence.confidence) - log_odds(a)
-    variance = 1 / (source.n * e * (1 - e)) + 1 / (n * a * (1 - a))
+    variance = 1 / (source.effective * e * (1 - e)) + 1 / (n * a * (1 - a))
     weight = gap**2 / (gap**2 + variance)
     return float(np.exp(weight * np.log(t) + (1 - weight) * np.log(source.temperature)))
 

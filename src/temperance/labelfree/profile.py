@@ -6,6 +6,10 @@ shifts change without harm (contrast, blur), and it falls when a row is no longe
 the model knows, even when the model stays sure of it. The share of target rows above the source
 quantile at the source error rate is an estimate of the target accuracy, as in ATC (Garg et al.,
 2022), with typicality in the place of confidence.
+
+Source rows are weighted by q_k / π_k, the prior of the target over the class shares of the source,
+so that its error, its predicted mix and its typicality are those of classes as frequent as in the
+target. Its temperature is that of the rows as they are.
 """
 
 from __future__ import annotations
@@ -36,8 +40,12 @@ class SourceProfile:
     ----------
     n : int
         Rows.
+    effective : float
+        As many equally weighted rows would be as informative.
     error : float
-        Share of wrong predictions, at least half a row.
+        Share of wrong predictions, at least half an effective row.
+    mix : array of shape (K,)
+        Share of predictions of each class.
     temperature : float
         Of `fit_temperature`; 1 where it is not identified.
     identified : bool
@@ -48,24 +56,33 @@ class SourceProfile:
         One row per class.
     scores : array of shape (n,)
         Typicality of the source rows, sorted.
+    below : array of shape (n,)
+        Weight of the source rows up to each of the scores.
     """
 
     n: int
+    effective: float
     error: float
+    mix: Matrix
     temperature: float
     identified: bool
     norm: float
     patterns: Matrix
     scores: Matrix
+    below: Matrix
 
     @classmethod
-    def of(cls, logits: NDArray[Any], labels: NDArray[np.int64]) -> SourceProfile:
-        """Return the profile of labelled rows."""
+    def of(
+        cls, logits: NDArray[Any], labels: NDArray[np.int64], prior: Matrix | None = None
+    ) -> SourceProfile:
+        """Return the profile of labelled rows, as for a target with that prior."""
         centred = centre(logits)
         n, k = centred.shape
         predicted = centred.argmax(axis=1)
         right = predicted == labels
-        error = max(1 - float(right.mean()), 0.5 / n)
+        weight = np.full(n, 1 / n) if prior is None else class_weights(labels, prior)
+        effective = 1 / float(weight @ weight)
+        error = max(1 - float(weight @ right), 0.5 / effective)
         norm = mean_length(centred)
         if norm == 0:
             msg = "source logits must differ within rows. All rows are constant instead."
@@ -79,6 +96,7 @@ class SourceProfile:
         own = np.where(right[:, None], centred, 0.0)
         others = (total[predicted] - own) / (count[predicted] - right)[:, None]
         scores = cosine(centred, others)
+        order = np.argsort(scores, kind="stable")
         try:
             temperature = 1 / solve_temperature(ArrayRows(logits, labels, checked=True)).x
             identified = True
@@ -86,22 +104,26 @@ class SourceProfile:
             temperature, identified = 1.0, False
         return cls(
             n=n,
+            effective=effective,
             error=error,
+            mix=cast("Matrix", np.bincount(predicted, weight, k)),
             temperature=temperature,
             identified=identified,
             norm=norm,
             patterns=total / count[:, None],
-            scores=np.sort(scores),
+            scores=scores[order],
+            below=np.cumsum(weight[order]),
         )
 
     @property
     def threshold(self) -> float:
         """Return the quantile of the typicality of source rows at the error rate."""
-        return float(np.quantile(self.scores, self.error))
+        return float(np.interp(self.error, self.below, self.scores))
 
     def share_below(self, score: float) -> float:
         """Return the share of source rows that are no more typical than ``score``."""
-        return float(np.searchsorted(self.scores, score, side="right")) / self.n
+        place = int(np.searchsorted(self.scores, score, side="right"))
+        return float(self.below[place - 1]) if place else 0.0
 
     def typicality(self, logits: NDArray[Any]) -> Matrix:
         """Return the cosine of each row with the pattern of the class it is predicted as."""
@@ -109,12 +131,23 @@ class SourceProfile:
         return cosine(centred, self.patterns[centred.argmax(axis=1)])
 
 
-def read_profile(source: object, n_classes: int, seed: np.random.Generator) -> SourceProfile:
+def read_profile(source: object, prior: Matrix, seed: np.random.Generator) -> SourceProfile:
     """Return the profile of a source given as ``(logits, labels)``, or as labelled rows."""
-    rows = as_source_rows(source, n_classes)
+    rows = as_source_rows(source, len(prior))
     block = rows.take(rows.draw(sample_size(rows), seed))
     assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return SourceProfile.of(block.logits, block.labels)
+    return SourceProfile.of(block.logits, block.labels, prior)
+
+
+def class_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
+    """Return weights that sum to one and give the classes the shares of the prior.
+
+    One row of each class is added to both sides, so that a class with few rows is not blown up.
+    """
+    n = len(labels)
+    count = np.bincount(labels, minlength=len(prior))
+    weight = ((n * prior + 1) / (count + 1))[labels]
+    return weight / weight.sum()
 
 
 def as_source_rows(source: object, n_classes: int) -> Rows:
@@ -124,7 +157,8 @@ def as_source_rows(source: object, n_classes: int) -> Rows:
     else:
         pair = cast("tuple[object, ...]", source) if isinstance(source, (tuple, list)) else ()
         if len(pair) != 2:
-            msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
+            kind = type(cast("object", source)).__name__
+            msg = f"source must be a pair (logits, labels). Got {kind} instead."
             raise InputError(msg)
         rows = as_labelled_rows(pair[0], pair[1], name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")

@@ -43,6 +43,7 @@ BAG = 2_000  # the paper's own sample size, at which its deficits mean what they
 MAX_BAGS = 10  # more bags would not narrow the answer by what the method is worth
 COVER = 0.99  # the authors' factor in the deficit
 SPAN = (1e-3, 1e3)  # of 1/w
+LEAST_DOUBT = 1e-6  # mean 1 - max p below which T has run to zero
 FORMS = ("reference", "paper", "appendix")
 
 
@@ -164,10 +165,21 @@ def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
 def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
     """Return 1/w*, the global minimum of J."""
     try:
-        return search_in_scale(reach_objective(rows, q, deficit, form), *SPAN).x
+        solution = search_in_scale(reach_objective(rows, q, deficit, form), *SPAN)
     except NotIdentified as error:
         msg = f"UTS in its {form} form has no optimal weight: {error}"
         raise NotIdentified(msg) from None
+    if form != "reference":
+        n = int(deficit.counts.sum())
+        gain = float(((deficit.counts / n - q) ** 2).sum()) - solution.value
+        noise = float((q * (1 - q)).sum()) / n
+        if gain < noise:  # what chance does to the predicted counts; w = 0 is as good
+            msg = (
+                f"UTS in its {form} form has no optimal weight: against w = 0, where T is 0 too, "
+                f"the best w lowers the objective by {gain:.2g}, less than its noise {noise:.2g}."
+            )
+            raise NotIdentified(msg)
+    return solution.x
 
 
 def reach_objective(
@@ -223,7 +235,21 @@ def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
         return rows.reduce(statistic)
 
     solution = minimise_in_scale(moments, 1.0)
-    if not solution.converged:
-        msg = f"UTS in its {form} form: the temperature runs to {1 / solution.x:.3g}."
+    if not solution.converged or _doubt(rows, solution.x) < LEAST_DOUBT:
+        msg = (
+            f"UTS in its {form} form does not identify the temperature: it runs to "
+            f"{1 / solution.x:.3g}, because almost no weight falls on classes not predicted."
+        )
         raise NotIdentified(msg)
     return solution.x
+
+
+def _doubt(rows: Rows, beta: float) -> float:
+    """Mean probability, at 1/T = β, of the classes that are not predicted."""
+
+    def statistic(block: Block) -> tuple[float]:
+        z = to_numpy(block.logits).astype(np.float64)
+        u = np.exp(beta * (z - z.max(axis=1, keepdims=True)))
+        return (float((1 - 1 / u.sum(axis=1)).sum()),)
+
+    return rows.reduce(statistic)[0] / rows.n
