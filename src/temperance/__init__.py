@@ -14,8 +14,11 @@ from temperance.doors import binary_logits, from_probabilities
 from temperance.front_door import calibrate
 from temperance.interval import Interval
 from temperance.labelfree.accuracy import estimate_accuracy, match_confidence
+from temperance.labelfree.importance import fit_cpcs, fit_transcal
+from temperance.labelfree.lascal import fit_lascal
 from temperance.labelfree.prior_matched import fit_prior_matched
 from temperance.labelfree.priors import estimate_prior
+from temperance.labelfree.pseudo import fit_perturbed, fit_pseudocal
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
 from temperance.prior import about
@@ -75,9 +78,14 @@ __all__ = [
     "estimate_prior",
     "fit_attended",
     "fit_biased_temperature",
+    "fit_cpcs",
+    "fit_lascal",
     "fit_matrix",
+    "fit_perturbed",
     "fit_prior_matched",
+    "fit_pseudocal",
     "fit_temperature",
+    "fit_transcal",
     "fit_uts",
     "fit_vector",
     "from_probabilities",

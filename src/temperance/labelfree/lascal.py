@@ -1,0 +1,94 @@
+"""LaSCal: calibration under label shift.
+
+Popordanoska, Radevski, Tuytelaars and Blaschko, "LaSCal: label-shift calibration without target
+labels", NeurIPS 2024. If only the class mix has changed, source rows of class y weighted by
+w_y = q_y / π_y follow the target, so that the calibration error of the target can be estimated:
+
+    CE(T) = Σ_k Σ_b | (1/n_s) Σ_i w_{y_i} 1{y_i = k, p_ik in b} - (1/n_t) Σ_j p_jk 1{p_jk in b} |
+
+with p = softmax(z / T) on source rows i and target rows j, and b bins of equal width. T minimises
+it. The paper smooths with a kernel where this bins; the weights are those of RLLS, as in the paper.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._checks import check_prior, check_seed
+from temperance._solve import search_in_scale
+from temperance.labelfree.matching import probabilities
+from temperance.labelfree.priors import estimate_prior
+from temperance.labelfree.profile import as_source_rows, centre, mean_length, sample_size
+from temperance.maps import Temperature
+from temperance.metrics.binned import bin_index
+from temperance.rows import as_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+N_BINS = 15
+REACH = 100.0  # of the search for T, to both sides of the scale of the logits
+
+
+def fit_lascal(
+    target_logits: object,
+    source: object,
+    prior: object = None,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> Temperature:
+    """Fit a temperature under label shift, from a labelled source and unlabelled target rows.
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+    source : pair (logits, labels)
+    prior : array of shape (K,), optional
+        The target's class mix; by default estimated by RLLS.
+    seed : int or Generator
+
+    Notes
+    -----
+    Guarantee: consistent if only the class mix has changed.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y, y_old = rng.choice(3, p=[0.6, 0.2, 0.2], size=3000), rng.integers(3, size=3000)
+    >>> z, z_old = (4 * (np.eye(3)[t] + rng.normal(size=(3000, 3))) for t in (y, y_old))
+    >>> bool(tp.fit_lascal(z, (z_old, y_old)).temperature > 2)
+    True
+    """
+    generator = check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    labelled = as_source_rows(source, rows.n_classes)
+    z = rows.take(rows.draw(sample_size(rows), generator)).logits
+    block = labelled.take(labelled.draw(sample_size(labelled), generator))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    s, y, k = block.logits, block.labels, rows.n_classes
+    q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
+    share = np.bincount(y, minlength=k) / len(y)
+    w = (q / np.maximum(share, 1e-12))[y]
+    unit = mean_length(centre(s)) / np.sqrt(k)
+
+    def error(temperatures: Matrix) -> Matrix:
+        return np.array([_label_shift_error(z, s, y, w, float(t)) for t in temperatures])
+
+    return Temperature(search_in_scale(error, unit / REACH, unit * REACH).x)
+
+
+def _label_shift_error(
+    z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Matrix, t: float
+) -> float:
+    p, ps = probabilities(z, t), probabilities(s, t)
+    k = p.shape[1]
+    own = ps[np.arange(len(y)), y]
+    seen = np.bincount(y * N_BINS + bin_index(own, N_BINS), w, k * N_BINS) / len(y)
+    place = np.arange(k) * N_BINS + bin_index(p.ravel(), N_BINS).reshape(p.shape)
+    said = np.bincount(place.ravel(), p.ravel(), k * N_BINS) / len(p)
+    return float(np.abs(seen - said).sum())

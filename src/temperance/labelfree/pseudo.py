@@ -1,0 +1,122 @@
+"""Temperatures from the model itself: made-up inputs whose labels are known well enough.
+
+    PseudoCal   Hu, Liang, Wang and Feng (2024): mix pairs of target inputs, λ x + (1 - λ) x', label
+                the mixture by the prediction of its heavier part, and fit a temperature
+    perturbed   Tomani, Gruber, Erdem, Cremers and Buettner (2021): add noise of growing strength to
+                labelled source inputs, and fit one temperature to all of them
+
+The model is any function from a batch of inputs to logits; inputs are arrays of any library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._arrays import as_array, like, to_numpy
+from temperance._checks import InputError, NotIdentified, check_labels, check_number, check_seed
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from temperance._arrays import Array
+    from temperance.maps import Temperature
+
+MIX = 0.65  # λ of the paper
+LEVELS = 10  # strengths of noise, the last one as strong as the inputs vary
+Model = Callable[[Any], Any]
+
+
+def fit_pseudocal(
+    model: Model,
+    inputs: object,
+    *,
+    mix: float = MIX,
+    seed: int | np.random.Generator = 0,
+) -> Temperature:
+    """Fit a temperature to mixtures of unlabelled target inputs (PseudoCal).
+
+    Parameters
+    ----------
+    model : callable
+        Takes a batch of inputs to logits of shape (n, K).
+    inputs : array of shape (n, ...)
+    mix : float
+        Share of the heavier part, between 0.5 and 1.
+    seed : int or Generator
+
+    Notes
+    -----
+    Guarantee: none without its assumption, that mixtures are to the model what hard inputs are.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> x = np.random.default_rng(0).normal(size=(500, 3))
+    >>> bool(tp.fit_pseudocal(lambda x: 9 * x, x).temperature > 1)
+    True
+    """
+    check_number(mix, "mix", low=0.5, high=1, open_low=True)
+    x = _inputs(inputs)
+    predicted = to_numpy(model(x)).argmax(axis=1)
+    other = check_seed(seed).permutation(len(predicted))
+    apart = np.flatnonzero(predicted != predicted[other])
+    if not len(apart):
+        msg = "all inputs are predicted as one class, so no mixture is between two classes."
+        raise NotIdentified(msg)
+    mixed = x[apart] * mix + x[other[apart]] * (1 - mix)
+    return fit_temperature(model(mixed), predicted[apart])
+
+
+def fit_perturbed(
+    model: Model,
+    inputs: object,
+    labels: object,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> Temperature:
+    """Fit a temperature to labelled source inputs under noise of growing strength.
+
+    Parameters
+    ----------
+    model : callable
+        Takes a batch of inputs to logits of shape (n, K).
+    inputs : array of shape (n, ...)
+    labels : array of shape (n,)
+    seed : int or Generator
+
+    Notes
+    -----
+    Guarantee: none; one temperature for all strengths is too high without a shift.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=600)
+    >>> x = np.eye(3)[y] + 0.3 * rng.normal(size=(600, 3))
+    >>> bool(tp.fit_perturbed(lambda x: 9 * x, x, y).temperature > 1)
+    True
+    """
+    x = _inputs(inputs)
+    generator = check_seed(seed)
+    n = int(x.shape[0])
+    scale = float(np.std(to_numpy(x)))
+    noisy = [model(x)]
+    for level in range(1, LEVELS):
+        strength = scale * level / (LEVELS - 1)
+        noise = generator.normal(scale=strength, size=tuple(x.shape))
+        noisy.append(model(x + like(noise, x)))
+    logits = np.concatenate([to_numpy(z) for z in noisy])
+    y = check_labels(labels, n, int(logits.shape[1]))
+    return fit_temperature(logits, np.concatenate([y] * LEVELS))
+
+
+def _inputs(inputs: object) -> Array:
+    x = as_array(inputs)
+    if x is None or len(x.shape) < 2 or int(x.shape[0]) < 2:
+        got = type(inputs).__name__ if x is None else f"shape {tuple(x.shape)}"
+        msg = f"inputs must be an array of at least two inputs, (n, ...). Got {got} instead."
+        raise InputError(msg)
+    return x
