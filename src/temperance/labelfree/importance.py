@@ -1,7 +1,8 @@
 """Calibration by importance weights: source rows count as much as they look like target rows.
 
 A classifier that tells source from target gives w(x) = (n_s / n_t) p(target | x) / p(source | x),
-the ratio of the two densities. Valid under covariate shift, where p(y | x) stays, and where the source
+the ratio of the two densities. Valid under covariate shift, where p(y | x) stays, and where the
+source
 covers the target.
 
     CPCS      Park, Bastani, Weimer and Lee (2020): T minimises Σ_i w_i Σ_k (p_ik(T) - 1{y_i = k})²

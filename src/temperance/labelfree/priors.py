@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 METHODS = ("em", "bbse", "rlls")
 SWEEPS = 2_000
 TOLERANCE = 1e-9
+REFIT = 50_000  # elements of a source up to which each resample is calibrated anew
 CONFIDENCE = 0.05  # of the bound on the sampling error of C in RLLS
 
 
@@ -102,7 +103,9 @@ def prior_interval(
     for _ in range(n_resamples):
         i = generator.integers(len(p), size=len(p))
         j = generator.integers(len(y), size=len(y))
-        draws.append(_solve(method, p[i], ps[j], y[j]))
+        # The calibration of few source rows is itself uncertain; that of many costs too much.
+        new = _calibrated(z[i], s[j], y[j]) if s.size <= REFIT else (p[i], ps[j])
+        draws.append(_solve(method, *new, y[j]))
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
     return value, np.minimum(low, value), np.maximum(high, value)

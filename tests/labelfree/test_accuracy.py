@@ -1,0 +1,66 @@
+"""Estimates of accuracy: exact where their assumption holds, ordered where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+
+import temperance as tp
+
+METHODS = ["matched", "cot", "atc", "doc", "confidence"]
+
+
+def model(n: int, seed: int, signal: float = 2.0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(5, size=n)
+    return 2 * signal * (signal * np.eye(5)[y] + rng.normal(size=(n, 5))), y
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_a_shift_every_estimate_is_right(method):
+    (z, y), source = model(4_000, 0), model(4_000, 1)
+    found = tp.estimate_accuracy(z, np.full(5, 0.2), source, method=method)
+    assert abs(found.value - (z.argmax(axis=1) == y).mean()) < 0.03
+    assert found.low <= found.value <= found.high
+
+
+@pytest.mark.parametrize("method", ["matched", "cot", "atc"])
+def test_a_weaker_signal_lowers_the_estimate(method):
+    source, q = model(3_000, 1), np.full(5, 0.2)
+    strong, weak = (
+        tp.estimate_accuracy(model(3_000, 2, s)[0], q, source, method=method).value
+        for s in (2.0, 1.2)
+    )
+    assert weak < strong - 0.05
+
+
+def test_doc_and_atc_equal_their_definitions():
+    (z, _), (s, y) = model(1_000, 3, 1.5), model(1_500, 4)
+    t = tp.fit_temperature(s, y).temperature
+    top, own = softmax(z / t, axis=1).max(axis=1), softmax(s / t, axis=1).max(axis=1)
+    right = s.argmax(axis=1) == y
+    doc = right.mean() - (own.mean() - top.mean())
+    atc = (top > np.quantile(own, 1 - right.mean())).mean()
+    assert_allclose(tp.estimate_accuracy(z, source=(s, y), method="doc").value, doc, rtol=1e-9)
+    assert_allclose(tp.estimate_accuracy(z, source=(s, y), method="atc").value, atc, rtol=1e-9)
+
+
+def test_matched_confidence_is_matched():
+    z, _ = model(2_000, 5)
+    for accuracy in (0.3, 0.6, 0.95):
+        fitted = tp.match_confidence(z, accuracy)
+        assert_allclose(fitted.predict_proba(z).max(axis=1).mean(), accuracy, atol=1e-3)
+
+
+def test_what_a_method_needs_is_demanded():
+    z, y = model(100, 6)
+    with pytest.raises(tp.InputError, match="source must be a pair"):
+        tp.estimate_accuracy(z, method="atc")
+    with pytest.raises(tp.InputError, match="prior must be 5"):
+        tp.estimate_accuracy(z, source=(z, y), method="matched")
+    with pytest.raises(tp.InputError, match="accuracy must be"):
+        tp.match_confidence(z, 0.1)
+    with pytest.raises(tp.InputError, match="differ within rows"):
+        tp.match_confidence(np.zeros((10, 3)), 0.5)
