@@ -22,6 +22,7 @@ import numpy as np
 from temperance import artefact
 from temperance._checks import NotIdentified, check_classes, check_seed
 from temperance._version import __version__
+from temperance.audit import row_keys
 from temperance.calibration import Calibration, Finding, Verdict
 from temperance.findings import (
     Scene,
@@ -64,7 +65,8 @@ BLIND_ERROR = (
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
 WORTH = 0.01  # expected fall of the calibration error that is called an improvement
 N_BINS = 15
-TO_LABEL = 80
+TO_LABEL = 200
+GOLDEN = (5**0.5 - 1) / 2
 SEVERITY = ("refuse", "warn", "note")
 
 
@@ -260,6 +262,7 @@ def _answer(
         verdict = _judge(findings, _errors(own, imagined), _errors(imagined[0], imagined))
         chosen, method = _choose(verdict, beliefs, scene)
     p = _apply(chosen, z)
+    worth = _worth_labelling(p)
     return Calibration(
         verdict=verdict,
         map=chosen,
@@ -272,7 +275,8 @@ def _answer(
             **describe_sizes(scene, beliefs, evidence),
             **describe_confidence(scene, own, p, imagined),
             "method": method,
-            "label_next": index[_worth_labelling(p)].tolist(),
+            "label_next": index[worth].tolist(),
+            "label_next_keys": row_keys(z[worth]),
             "seed": seed,
         },
     )
@@ -336,14 +340,15 @@ def _temperatures(chosen: Map, beliefs: Beliefs | None) -> Interval:
 
 
 def _worth_labelling(p: Matrix) -> NDArray[np.int64]:
-    """Rows whose labels say most about the accuracy: spread evenly over √(c (1 - c))."""
-    top = p.max(axis=1)
-    order = np.argsort(top, kind="stable")
-    weight = np.cumsum(np.sqrt(np.maximum(top[order] * (1 - top[order]), 1e-6)))
+    """Rows spread evenly over the confidence, however few of them are taken from the start.
+
+    Their order of confidence is walked by steps of the golden ratio, so every beginning of the list
+    is a stratified sample: measured on it, a mean is unbiased and varies less than on random rows.
+    """
+    order = np.argsort(p.max(axis=1), kind="stable")
     n = min(TO_LABEL, len(p))
-    steps = (np.arange(n, dtype=np.float64) + 0.5) / n * float(weight[-1])
-    places = np.searchsorted(weight, steps)
-    return np.unique(order[np.minimum(places, len(p) - 1)])
+    places = (np.modf((np.arange(n) + 0.5) * GOLDEN)[0] * len(p)).astype(np.int64)
+    return order[np.array(list(dict.fromkeys(places.tolist())), dtype=np.int64)]
 
 
 # ------------------------------------------------------------------------------- the facts

@@ -272,14 +272,17 @@ def solve_without_source(
 ) -> tuple[float, Matrix]:
     """Return the map for the accuracy that `fit_uts` implies, less what the class mix misses.
 
-    At least the total variation between predicted mix and prior is wrong. T is not made sharper for
-    the bias, as no source vouches for the accuracy.
+    At least the total variation between predicted mix and prior is wrong. A bias mends a part of
+    it, and no source says which: half of the rise of log T is kept.
     """
     predicted = z.argmax(axis=1)
-    t = fit_uts(z, q, seed=seed).temperature
+    start = fit_uts(z, q, seed=seed).temperature
     missing = max(0.0, total_variation(predicted, q) - noise_floor(q, len(z)))
-    accuracy = max(confidence(z, t) * (1 - missing), CHANCE / len(q))
-    t = match_confidence(z, accuracy, t)
+    accuracy = max(confidence(z, start) * (1 - missing), CHANCE / len(q))
+    t = match_confidence(z, accuracy, start)
     b = np.zeros(len(q))
     shrink = shrinkage(predicted, q)
-    return t, shrink * match_prior(z, t, q, b) if bias and shrink > 0 else b
+    if not bias or shrink == 0:
+        return t, b
+    t = float(np.sqrt(start * t))
+    return t, shrink * match_prior(z, t, q, b)
