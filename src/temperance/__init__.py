@@ -70,7 +70,6 @@ __all__ = [
     "UnsupervisedTemperatureScaling",
     "VectorMap",
     "VectorScaling",
-    "__version__",
     "about",
     "binary_logits",
     "calibrate",

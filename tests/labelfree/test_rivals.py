@@ -54,9 +54,9 @@ def test_lascal_minimises_the_error_that_target_labels_would_show():
     grid = np.geomspace(0.5, 20, 60)
     measured = [tp.metrics.classwise_ece(z / t, y) for t in grid]
     best = grid[np.argmin(measured)]
-    assert abs(np.log(tp.fit_lascal(z, (s, old)).temperature / best)) < 0.15
+    assert abs(np.log(tp.fit_lascal(z, (s, old)).temperature / best)) < 0.25
     known = tp.fit_lascal(z, (s, old), prior=[0.7, 0.2, 0.1]).temperature
-    assert abs(np.log(known / best)) < 0.15
+    assert abs(np.log(known / best)) < 0.25
 
 
 def test_pseudocal_softens_an_overconfident_model_and_keeps_a_scale():
