@@ -12,6 +12,8 @@ from simulated import logits, softmax
 import temperance as tp
 
 N, K = 60, 4
+PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
+SOURCE = logits(500, K, sharpness=2.0, seed=9)
 
 FITS = {
     "fit_temperature": tp.fit_temperature,
@@ -36,6 +38,11 @@ ESTIMATORS = [
     tp.MatrixScaling(penalty=0.1),
     tp.AttendedTemperatureScaling(threshold=0.05),
     tp.AttendedTemperatureScaling(threshold=0.05, form="reference"),
+    tp.UnsupervisedTemperatureScaling(PRIOR),
+    tp.PriorMatchedScaling(PRIOR),
+    tp.PriorMatchedScaling(PRIOR, bias=False),
+    tp.PriorMatchedScaling(PRIOR, source=SOURCE),
+    tp.PriorMatchedScaling(PRIOR, bias=False, source=SOURCE),
 ]
 """Every exported estimator, in every form."""
 

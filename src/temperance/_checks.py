@@ -101,7 +101,8 @@ def check_logits(logits: object, name: str = "logits") -> Array:
     if ndim == 1:
         msg = (
             f"{name} must have shape (n, K), one column per class. Got one-dimensional scores of "
-            f"shape {shape}; for a binary one-logit head use temperance.binary_logits(scores)."
+            f"shape {shape}. Reshape your data, or for a binary one-logit head use "
+            f"temperance.binary_logits(scores)."
         )
         raise InputError(msg)
     if ndim > 2:

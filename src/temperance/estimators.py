@@ -82,8 +82,11 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
     def _seen(self, logits: object) -> Array:
         """Return checked logits with the columns that the fit saw."""
         check_is_fitted(self)
+        if len(getattr(logits, "shape", ())) == 2:  # columns first: one is too few, or not these
+            self._check_columns(logits, reset=False)
+            return _checks.check_logits(logits)
         z = _checks.check_logits(logits)
-        self._check_columns(logits, reset=False)
+        self._check_columns(z, reset=False)
         return z
 
     def _check_columns(self, logits: Any, *, reset: bool) -> None:

@@ -51,7 +51,8 @@ def check_calibrator(
     Parameters
     ----------
     estimator : estimator with ``fit``, ``transform``, ``predict_proba`` and ``predict``
-        Its ``prior``, where it has one, gives the number of classes of the test problems.
+        Its ``prior``, where it has one, gives the number of classes of the test problems; its
+        ``source``, where it has one, is permuted and scaled with them.
     expected_failed_checks : dict from the name of a check to the reason, optional
         Checks that cannot hold for this method. Such a check must fail: one that passes is an error
         too, because the reason has gone.
@@ -131,9 +132,10 @@ def check_rows_do_not_meet(estimator: Any) -> None:
     """Demand that the answer for a row does not depend on the other rows of its batch."""
     z, y = _problem(estimator)
     fitted = _fit(_fresh(estimator), z, y)
-    alone = np.vstack([fitted.predict_proba(row[None]) for row in z[:20]])
-    _near(alone, fitted.predict_proba(z)[:20], "a row must get the same answer alone")
-    _near(fitted.transform(z[::-1])[::-1], fitted.transform(z), "row order must not matter")
+    for answer in (fitted.transform, fitted.predict_proba):
+        alone = np.vstack([answer(row[None]) for row in z[:20]])
+        _near(alone, answer(z)[:20], "a row must get the same answer alone")
+        _near(answer(z[::-1])[::-1], answer(z), "row order must not matter")
 
 
 def check_names(estimator: Any) -> None:
@@ -172,9 +174,11 @@ def check_permuted_classes(estimator: Any) -> None:
     """Demand that permuting the classes permutes the answer."""
     z, y = _problem(estimator)
     order = np.roll(np.arange(z.shape[1])[::-1], 1)
-    other = _fresh(estimator)
+    other, source = _fresh(estimator), estimator.get_params().get("source")
     if _prior(estimator) is not None:
         other.set_params(prior=np.asarray(_prior(estimator))[order])
+    if source is not None:
+        other.set_params(source=(source[0][:, order], np.argsort(order)[source[1]]))
     p = _fit(_fresh(estimator), z, y).predict_proba(z)
     permuted = _fit(other, z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
     _near(permuted, p[:, order], "permuting classes must permute the probabilities")
@@ -198,6 +202,9 @@ def check_weight_is_repetition(estimator: Any) -> None:
     weighted = _fresh(estimator).fit(z, y, sample_weight=weight).predict_proba(z)
     repeated = _fresh(estimator).fit(np.repeat(z, weight, axis=0), np.repeat(y, weight))
     _near(weighted, repeated.predict_proba(z), "a weight must equal repetition")
+    listed = _fresh(estimator).fit(z, y, sample_weight=weight.tolist()).predict_proba(z)
+    _near(listed, weighted, "weights in a list must give the same answer")
+    _same(weight, np.arange(len(z)) % 3, "fit must not change the weights")
     tripled = _fresh(estimator).fit(z, y, sample_weight=weight * 3.0).predict_proba(z)
     _near(tripled, weighted, "only relative weights must matter")
 
@@ -207,7 +214,10 @@ def check_scale(estimator: Any) -> None:
     z, y = _problem(estimator)
     fitted = _fit(_fresh(estimator), z, y)
     for c in (1e-6, 2.0**20):
-        other = _fit(_fresh(estimator), z * c, y)
+        other, source = _fresh(estimator), estimator.get_params().get("source")
+        if source is not None:
+            other.set_params(source=(source[0] * c, source[1]))
+        _fit(other, z * c, y)
         _near(other.predict_proba(z * c), fitted.predict_proba(z), f"logits times {c:g}")
         if hasattr(fitted, "temperature_"):
             ratio = other.temperature_ / fitted.temperature_
