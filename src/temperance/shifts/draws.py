@@ -59,6 +59,10 @@ class Draws:
         """Uniform on (0, 1): the midpoints of 65,536 equal cells."""
         return (self.bits(purpose, shape) + np.float32(0.5)) * np.float32(1 / LEVELS)
 
+    def spread(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.floating]:
+        """Uniform on (-1, 1)."""
+        return (self.bits(purpose, shape) - np.float32(LEVELS / 2 - 0.5)) * np.float32(2 / LEVELS)
+
     def normal(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.floating]:
         """Standard normal: quantiles at the midpoints of 16,384 equal cells, with variance 1."""
         return np.take(normal_quantiles(), self.cells(purpose, shape))

@@ -112,10 +112,18 @@ def read_at(
     for channel, flat in enumerate(to_planes(x).reshape(len(planes), -1)):
         a, b = np.take(flat, cell, mode="clip"), np.take(flat[1:], cell, mode="clip")
         c, d = (np.take(flat[start:], cell, mode="clip") for start in (width, width + 1))
-        a += right * (b - a)  # between the upper two, between the lower two, between those
-        c += right * (d - c)
-        planes[channel] = a + down * (c - a)
+        planes[channel] = _between(_between(a, b, right), _between(c, d, right), down)
     return from_planes(planes)
+
+
+def _between(
+    start: NDArray[np.floating], end: NDArray[np.floating], share: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """Return start + share · (end - start) without a new array: both are overwritten."""
+    end -= start
+    end *= share
+    start += end
+    return start
 
 
 def elastic(
@@ -133,8 +141,7 @@ def elastic(
     rows = np.arange(height, dtype=np.float32)[:, np.newaxis]
     columns = np.arange(width, dtype=np.float32)
     if size:
-        moves = 2 * draws.uniform("move", (n, 2, height, width)) - 1
-        moves = _smoothing(height, width, smoothness)(moves)
+        moves = _smoothing(height, width, smoothness)(draws.spread("move", (n, 2, height, width)))
         moves *= np.float32(size)
         rows, columns = rows + moves[:, 0], columns + moves[:, 1]
     a = _affine(n, (height, width), affine, draws)[:, :, :, np.newaxis, np.newaxis]
@@ -150,7 +157,7 @@ def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArra
     arm = min(shape) // 3
     points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
     moved = np.ones((n, 3, 3))
-    moved[:, :, :2] = points + size * (2 * draws.uniform("points", (n, 3, 2)) - 1)
+    moved[:, :, :2] = points + size * draws.spread("points", (n, 3, 2))
     return np.linalg.solve(moved, np.broadcast_to(points.astype(float), (n, 3, 2))).astype("f4")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-CHUNK = 1 << 17  # values worked on at once: their float32 copies stay in the cache
+CHUNK = 1 << 18  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
 SMALLEST, CHANNELS = 8, (1, 3)
 

@@ -111,7 +111,7 @@ def plasma(n: int, side: int, decay: float, draws: Draws) -> NDArray[np.floating
     size that falls by ``decay``² from one grid to the next.
     """
     size = 1 << max(side - 1, 31).bit_length()
-    noise = 2 * draws.uniform("plasma", (n, size, size)) - 1
+    noise = draws.spread("plasma", (n, size, size))
     height = np.zeros((n, size, size), np.float32)
     step, amplitude = size, np.float32(1)
     while step > 1:

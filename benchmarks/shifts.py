@@ -1,0 +1,156 @@
+"""Corruptions of a whole batch beside the published package, image by image: ratios of CPU time.
+
+The package (imagecorruptions 1.1.2) does not run on NumPy 2, so it gets an interpreter of its own:
+
+    python3.9 -m venv old && old/bin/pip install "numpy<1.24" "scipy<1.12" "scikit-image==0.18.3" \
+        "opencv-python-headless<4.9" "imageio<2.30" pillow setuptools
+    old/bin/pip install --no-deps imagecorruptions
+    python benchmarks/shifts.py --peer old/bin/python
+
+It knows the constants of ImageNet-C alone; for small images it is given those of CIFAR-10-C, so
+that both sides do the same work (its elastic transform is simpler and keeps its own). One thread
+each, all five severities, the fastest of several alternating rounds of CPU time. Writes
+benchmarks/records/shifts.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy
+from scipy import ndimage
+from threadpoolctl import threadpool_limits
+
+from temperance import shifts
+from temperance.shifts.registry import SMALL, TABLE
+
+RECORD = Path(__file__).parent / "records" / "shifts.json"
+SEVERITIES = range(1, 6)
+# Pixels a side: images in our batch, images the package is given one by one.
+SIZES = {32: (1000, 10), 224: (10, 1)}
+PEER = """
+import json, re, sys, time, warnings
+warnings.simplefilter("ignore")
+import cv2, numpy as np
+from imagecorruptions import corrupt, corruption_dict, corruptions
+cv2.setNumThreads(1)
+np.random.seed(0)
+source = open(corruptions.__file__).read()
+for line in sys.stdin:
+    name, path, constants = line.split(maxsplit=2)
+    if name != "elastic_transform":
+        opening = r"(def %s\\(.*?\\n    c = )\\[.*?\\](\\s*\\[\\s*severity - 1\\])" % name
+        patched, found = re.subn(opening, r"\\g<1>" + constants.strip() + r"\\2", source, 1, re.S)
+        assert found == 1, name
+        exec(compile(patched, corruptions.__file__, "exec"), vars(corruptions))
+        corruption_dict[name] = getattr(corruptions, name)
+    images = np.load(path)
+    start = time.process_time()
+    for severity in range(1, 6):
+        for image in images:
+            corrupt(image, corruption_name=name, severity=severity)
+    print((time.process_time() - start) / (5 * len(images)), flush=True)
+"""
+
+
+def clouds(n: int, side: int) -> np.ndarray:
+    """Smooth colour images; what they show does not matter here."""
+    noise = np.random.default_rng(0).normal(size=(n, side, side, 3))
+    smooth = ndimage.gaussian_filter(noise, (0, 2, 2, 0))
+    return np.clip(128 + 50 * smooth / smooth.std(), 0, 255).astype(np.uint8)
+
+
+def ours(images: np.ndarray, name: str) -> float:
+    """CPU seconds per image."""
+    start = time.process_time()
+    for severity in SEVERITIES:
+        shifts.corrupt(images, name, severity)
+    return (time.process_time() - start) / (len(SEVERITIES) * len(images))
+
+
+class Peer:
+    """The published package in its own process, asked for one corruption after another."""
+
+    def __init__(self, python: str) -> None:
+        self.process = subprocess.Popen(  # noqa: S603 - the interpreter that the user names
+            [python, "-c", PEER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            text=True,
+        )
+
+    def seconds(self, name: str, path: Path, constants: tuple[object, ...]) -> float:
+        """CPU seconds per image."""
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("no pipe to the peer")
+        if name == "zoom_blur":  # it lists the factors
+            arrays = ", ".join(f"np.arange(1, {limit}, {step})" for limit, step in constants)
+            listed = f"[{arrays}]"
+        else:
+            listed = repr(list(constants))
+        self.process.stdin.write(f"{name} {path} {listed}\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process by ending its input."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[str, float]]:
+    """Microseconds per image on both sides and their ratio, by corruption."""
+    batch, single = SIZES[side]
+    images = clouds(batch, side)
+    path = folder / f"{side}.npy"
+    np.save(path, images[:single])
+    rows = {}
+    for name in shifts.CORRUPTIONS:
+        constants = TABLE[name].cifar if side <= SMALL else TABLE[name].imagenet
+        ours(images[:1], name)  # tables and textures are made once
+        times = [(ours(images, name), peer.seconds(name, path, constants)) for _ in range(rounds)]
+        mine, theirs = (1e6 * min(column) for column in zip(*times, strict=True))
+        rows[name] = {"ours_us": mine, "peer_us": theirs, "ratio": theirs / mine}
+        print(f"{side:4d} px  {name:18s} {theirs / mine:7.1f} x", flush=True)
+    ratios = [row["ratio"] for row in rows.values()]
+    print(f"{side:4d} px  geometric mean     {np.exp(np.mean(np.log(ratios))):7.1f} x")
+    return rows
+
+
+def main() -> None:
+    """Compare, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--peer", default=sys.executable, help="interpreter with imagecorruptions")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if subprocess.run([arguments.peer, "-c", "import imagecorruptions"], check=False).returncode:  # noqa: S603
+        sys.exit("imagecorruptions does not load there; how to install it stands atop this file")
+    peer = Peer(arguments.peer)
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+        sizes = {side: compare(peer, side, arguments.rounds, Path(folder)) for side in SIZES}
+    peer.close()
+    record = {
+        "what": "CPU time per image, imagecorruptions 1.1.2 over temperance.shifts, one thread",
+        "machine": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "sizes": sizes,
+    }
+    RECORD.parent.mkdir(exist_ok=True)
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
