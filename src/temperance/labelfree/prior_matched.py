@@ -163,7 +163,7 @@ def gather_evidence(z: NDArray[Any], q: Matrix, source: SourceProfile) -> Eviden
     shrink = shrinkage(predicted, q)
     scores = source.typicality(z)
     estimates = {
-        "typical": float((scores > source.threshold).mean()),
+        "typical": source.share_typical(scores),
         "histogram": _from_histogram(predicted, scores, source),
         "believed": _from_belief(z, q, shrink, source),
     }
@@ -211,8 +211,9 @@ def _from_histogram(predicted: NDArray[np.intp], scores: Matrix, source: SourceP
         least = order[: max(30, int(share * n))]
         ratio = seen / max(_from_mix(predicted[least], source), seen)
         ordinary = min(1.0, source.share_below(float(scores[least[-1]])) * n / len(least))
+        # A stratum as typical as on the source says nothing of r; as |r - m| ≤ 1, g ≥ |P - m|.
         both = ratio * ordinary
-        broken.append(1.0 if both >= 1 else (ratio - both) / (1 - both))
+        broken.append(seen if ordinary == 1 else max(seen, (ratio - both) / (1 - both)))
     g = float(np.mean(broken[1:])) if seen > 0 else 0.0
     return (1 - g) * (1 - source.error) + g / len(source.mix)
 

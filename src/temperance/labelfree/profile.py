@@ -120,6 +120,15 @@ class SourceProfile:
         """Return the quantile of the typicality of source rows at the error rate."""
         return float(np.interp(self.error, self.below, self.scores))
 
+    def share_typical(self, scores: Matrix) -> float:
+        """Return the share of rows above the threshold, against 1 - error on the source.
+
+        The source's own share differs from that only by ties: with two classes every row has
+        typicality one, and this says nothing instead of anything.
+        """
+        share, own = float((scores > self.threshold).mean()), 1 - self.share_below(self.threshold)
+        return min(max(share - own + 1 - self.error, 0.0), 1.0)
+
     def share_below(self, score: float) -> float:
         """Return the share of source rows that are no more typical than ``score``."""
         place = int(np.searchsorted(self.scores, score, side="right"))
@@ -191,7 +200,7 @@ def mean_length(centred: Matrix) -> float:
 
 def cosine(a: Matrix, b: Matrix) -> Matrix:
     """Return the cosine of each row of ``a`` with that of ``b``; 0 where one has no length."""
-    return np.einsum("ij,ij->i", _unit(a), _unit(b))
+    return np.round(np.einsum("ij,ij->i", _unit(a), _unit(b)), 12)  # equals stay equal
 
 
 def _unit(rows: Matrix) -> Matrix:
