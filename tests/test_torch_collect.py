@@ -303,6 +303,13 @@ def test_under_any_gradient_mode(data, context):
     assert labels.shape == (N,)
 
 
+def test_no_graph_is_built_while_the_model_runs(data):
+    seen = []
+    model = Outputs(lambda z: seen.append(z.requires_grad) or z)
+    collect_logits(model, [data])
+    assert seen == [False]
+
+
 def test_collected_logits_can_enter_a_graph(data):
     logits, _ = collect_logits(Net(), [data])
     t = torch.ones((), requires_grad=True)

@@ -223,6 +223,10 @@ REFUSED = {
     "an outside number": (Counting, "must agree with the module to 1e-05"),
     "a branch on values": (Branching, "that torch.export can express. Got GuardOnDataDependent"),
     "a fixed batch": (Fixed, "that torch.export can express"),
+    "one row is treated apart": (
+        lambda: Formula(lambda z: z if z.shape[0] > 1 else 2 * z),
+        "For a batch of 1 they differ",
+    ),
     "not a number": (lambda: Formula(lambda z: z * torch.nan), "differ by nan"),
 }
 

@@ -129,10 +129,8 @@ class LogitStream:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
         for i, batch in enumerate(tracked(self.loader, "batches")):
-            with (
-                torch.no_grad(),
-                evaluating(self.model),
-            ):  # until the yield: the caller may stop there
+            # Both end before the yield, for the caller may never come back.
+            with torch.no_grad(), evaluating(self.model):
                 output, y = self.step(self.model, to_device(batch, self.device))
             z = find_logits(output)[0].detach().as_subclass(Tensor)
             labels = None if y is None else _as_labels(y, z, i)
