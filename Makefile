@@ -19,7 +19,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
 
 demo: $(READY)/demo  ## calibrate the shipped logits; needs no torch
-	@if [ -e src/temperance/cli.py ]; then $(BIN)/temperance demo; else $(BIN)/python -m temperance.demo; fi
+	@$(BIN)/temperance demo
 
 test: $(READY)/test  ## all tests and doctests, without a browser
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

@@ -140,27 +140,27 @@ def _measure(
     place, share = spread(o.confidence, CELLS)
 
     def on_grid(weight: Floats) -> Floats:
-        return np.bincount(place.ravel(), (share * weight).ravel(), CELLS)
+        cells: Any = np.bincount(place.ravel(), (share * weight).ravel(), CELLS)
+        return cells
 
-    error = fixed_point(on_grid(o.correct - o.confidence) / o.n)
-    sigma = float(np.clip(error, NARROWEST, WIDEST))
-    mass = smoothed(on_grid(np.ones(o.n)), sigma)
+    def accuracy_of(weight: Floats) -> Floats:
+        right, mass = (smoothed(on_grid(w), sigma) for w in (weight * o.correct, weight))
+        return np.clip(right / np.maximum(mass, 1e-9), 0, 1)
+
+    sigma = float(np.clip(fixed_point(on_grid(o.correct - o.confidence) / o.n), NARROWEST, WIDEST))
     units = group_numbers(groups, o.n)
     n_units = int(units.max()) + 1
     draws = np.empty((n_resamples, CELLS))
     for draw in draws:
-        counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)[units]
-        draw[:] = _ratio(
-            smoothed(on_grid(counts * o.correct), sigma), smoothed(on_grid(counts), sigma)
-        )
+        counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
+        draw[:] = accuracy_of(counts[units].astype(np.float64))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    every = np.ones(o.n)
     grid = (np.arange(CELLS) + 0.5) / CELLS
     ordered = np.sort(o.confidence)
     near = np.searchsorted(ordered, grid + sigma) - np.searchsorted(ordered, grid - sigma)
-    accuracy = _ratio(smoothed(on_grid(o.correct), sigma), mass)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    drawn = [np.where(near >= FEWEST, v, np.nan) for v in (accuracy, low, high)]
-    return Curve(name, grid, *drawn, mass * CELLS / o.n, ece(rows))
-
-
-def _ratio(right: Floats, mass: Floats) -> Floats:
-    return np.clip(right / np.maximum(mass, 1e-9), 0, 1)
+    accuracy, low, high = (
+        np.where(near >= FEWEST, v, np.nan) for v in (accuracy_of(every), low, high)
+    )
+    density = smoothed(on_grid(every), sigma) * CELLS / o.n
+    return Curve(name, grid, accuracy, low, high, density, ece(rows))

@@ -80,8 +80,9 @@ class ShiftCurveDisplay(Display):
             value, low, high = points.T
             if (high > low).any():
                 ax.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-            look = {"marker": MARKERS[i % len(MARKERS)], "linestyle": DASHES[i % len(DASHES)]}
-            ax.plot(x, value, color=color, markersize=3.5, linewidth=1.3, label=name, **look)
+            marker, dash = MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]
+            (line,) = ax.plot(x, value, color=color, marker=marker, linestyle=dash, label=name)
+            line.set(markersize=3.5, linewidth=1.3)
         if named:
             ax.set_xticks(x, list(self.severity), rotation=40, ha="right")
         ax.set(xlabel=self.shift, ylabel=self.metric)

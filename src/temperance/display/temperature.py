@@ -80,6 +80,6 @@ class TemperatureDisplay(Display):
 def _ticks(low: float, high: float) -> NDArray[np.float64]:
     """1, 2 and 5 times powers of ten; if few fall inside, evenly spaced ones."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    all_ticks = np.sort(np.outer(decades, [1, 2, 5]).ravel())
+    all_ticks = np.sort(np.outer(decades, np.array([1.0, 2.0, 5.0])).ravel())
     first = max(0, int(np.searchsorted(all_ticks, low, "right")) - 1)
     return all_ticks[first : int(np.searchsorted(all_ticks, high)) + 1]

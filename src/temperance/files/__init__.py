@@ -13,18 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from temperance._checks import InputError, check_choice
 from temperance.files.csv import read_csv, write_csv
-from temperance.files.npy import read_npy, read_npz, write_npy, write_npz
+from temperance.files.npy import read_array, read_npy, read_npz, write_npy, write_npz
 from temperance.files.parquet import read_parquet, write_parquet
 from temperance.files.table import Table
 from temperance.files.tensors import read_safetensors, write_safetensors
 from temperance.files.whole import check_target, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "Table", "check_format", "check_target", "read", "replacing", "write"]
+__all__ = [
+    "FORMATS",
+    "Table",
+    "check_format",
+    "check_target",
+    "read",
+    "read_array",
+    "replacing",
+    "write",
+]
 
 FORMATS = {
     ".npz": (read_npz, write_npz),
@@ -36,8 +45,14 @@ FORMATS = {
 RUN_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
 
 
-def read(path: str | os.PathLike[str]) -> Table:
+def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Table:
     """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
+
+    Parameters
+    ----------
+    path : path of the file
+    classes : list of str, optional
+        Names of the columns, where the file does not have them.
 
     Examples
     --------
@@ -53,7 +68,8 @@ def read(path: str | os.PathLike[str]) -> Table:
         what = "a directory" if file.is_dir() else "no file there"
         raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
     try:
-        return FORMATS[suffix][0](file)
+        found = FORMATS[suffix][0](file)
+        return Table(**(found if classes is None else found | {"classes": classes}))
     except InputError as error:
         place = "" if file.name in str(error) else f"{file.name}: "
         raise InputError(f"{place}{error}") from None
@@ -67,6 +83,7 @@ def write(
     table: Table,
     function: Callable[[NDArray[Any]], NDArray[Any]] = lambda logits: logits,
     name: str = "logits",
+    track: Callable[[Iterator[NDArray[Any]]], Iterable[NDArray[Any]]] = iter,
 ) -> None:
     """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
 
@@ -79,6 +96,8 @@ def write(
         From some rows of logits to as many rows; by default they stay what they are.
     name : {"logits", "probabilities"}
         What the function returns.
+    track : callable
+        Is handed the blocks and hands them on: to show how far the writing is.
 
     Examples
     --------
@@ -92,7 +111,7 @@ def write(
     suffix = check_format(path)
     check_choice(name, ("logits", "probabilities"), "name")
     with replacing(path) as file:
-        FORMATS[suffix][1](file, table.mapped(function), table, name)
+        FORMATS[suffix][1](file, track(table.mapped(function)), table, name)
 
 
 def check_format(path: str | os.PathLike[str]) -> str:

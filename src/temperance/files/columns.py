@@ -38,8 +38,15 @@ def columns_of(header: Sequence[str], name: str) -> list[str]:
     return [f"logit_{i}" for i in range(k)]
 
 
-def labels_of(cells: list[Any]) -> NDArray[Any]:
-    """Return labels as integers where every one of them is an integer, else as they are."""
+def beside(found: dict[str, list[Any]]) -> dict[str, NDArray[Any]]:
+    """Return labels and groups: as integers where every cell is one, else as they are."""
+    columns = {"label": "labels", "group": "groups"}
+    return {columns[key]: _array(cells) for key, cells in found.items()}
+
+
+def _array(cells: list[Any]) -> NDArray[Any]:
+    if any(isinstance(cell, float) for cell in cells):  # 3.7 is no class
+        return np.array(cells)
     try:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
     except (ValueError, OverflowError):

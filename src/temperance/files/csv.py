@@ -15,8 +15,7 @@ import numpy as np
 
 from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import columns_of, labels_of
-from temperance.files.table import Table
+from temperance.files.columns import beside, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from temperance.files.table import Table
 
-def read_csv(path: Path) -> Table:
+
+def read_csv(path: Path) -> dict[str, Any]:
     """Read a table of logits; an error names the line and the column."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
@@ -36,7 +37,7 @@ def read_csv(path: Path) -> Table:
             raise InputError(msg) from None
 
 
-def _table(reader: Any, name: str) -> Table:
+def _table(reader: Any, name: str) -> dict[str, Any]:
     header = next(_lines(reader, name), [])
     columns = columns_of(header, name)
     place = [header.index(column) for column in columns]
@@ -58,9 +59,7 @@ def _table(reader: Any, name: str) -> Table:
         for key, at in extras.items():
             found[key].append(cells[at])
     logits = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
-    labels = labels_of(found["label"]) if "label" in found else None
-    groups = np.array(found["group"]) if "group" in found else None
-    return Table(logits, labels, groups=groups)
+    return {"logits": logits} | beside(found)
 
 
 def _lines(reader: Any, name: str) -> Iterator[list[str]]:

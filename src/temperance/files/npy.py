@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from temperance._checks import InputError
-from temperance.files.table import Table, check_expansion
+from temperance.files.table import check_expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from numpy.typing import NDArray
+
+    from temperance.files.table import Table
 
 KEYS = ("logits", "labels", "classes", "prior", "groups")
 CHUNK = 1 << 24  # bytes unpacked at a time
@@ -44,14 +46,19 @@ class Header(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_npy(path: Path) -> Table:
-    """Map the logits of a ``.npy`` file."""
+def read_array(path: Path) -> NDArray[Any]:
+    """Map the array of a ``.npy`` file."""
     with path.open("rb") as file:
         header = _header(file, path.name)
-    return Table(_map(path, 0, path.stat().st_size, header, path.name))
+    return _map(path, 0, path.stat().st_size, header, path.name)
 
 
-def read_npz(path: Path) -> Table:
+def read_npy(path: Path) -> dict[str, Any]:
+    """Map the logits of a ``.npy`` file."""
+    return {"logits": read_array(path)}
+
+
+def read_npz(path: Path) -> dict[str, Any]:
     """Map or unpack the arrays of a ``.npz`` file that a table is made of."""
     with _opened(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -62,9 +69,12 @@ def read_npz(path: Path) -> Table:
                 f"with numpy.savez(path, logits=..., labels=...)."
             )
             raise InputError(msg)
-        found = {key: _member(path, archive, members[key]) for key in KEYS if key in members}
-    classes = found.pop("classes", None)
-    return Table(**found, classes=None if classes is None else classes.ravel().tolist())
+        found: dict[str, Any] = {
+            key: _member(path, archive, members[key]) for key in KEYS if key in members
+        }
+    if "classes" in found:
+        found["classes"] = found["classes"].ravel().tolist()
+    return found
 
 
 @contextmanager

@@ -11,8 +11,8 @@ import numpy as np
 
 from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import columns_of, labels_of
-from temperance.files.table import Table, check_expansion
+from temperance.files.columns import beside, columns_of
+from temperance.files.table import check_expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from numpy.typing import NDArray
+
+    from temperance.files.table import Table
 
 BATCH = 1 << 16  # rows
 
@@ -34,7 +36,7 @@ def _pyarrow() -> Any:
     return pa
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path) -> dict[str, Any]:
     """Read a table of logits; an error names the row and the column."""
     pa = _pyarrow()
     try:
@@ -46,7 +48,7 @@ def read_parquet(path: Path) -> Table:
         raise InputError(msg) from None
 
 
-def _table(pa: Any, file: Any, path: Path) -> Table:
+def _table(pa: Any, file: Any, path: Path) -> dict[str, Any]:
     schema, n = file.schema_arrow, file.metadata.num_rows
     columns = columns_of(schema.names, path.name)
     for column in columns:
@@ -70,9 +72,7 @@ def _table(pa: Any, file: Any, path: Path) -> Table:
         for key in extras:
             found[key].extend(batch[key].to_pylist())
         start += len(batch)
-    labels = labels_of(found["label"]) if "label" in found else None
-    groups = np.array(found["group"]) if "group" in found else None
-    return Table(logits, labels, groups=groups)
+    return {"logits": logits} | beside(found)
 
 
 def write_parquet(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from temperance._checks import InputError
-from temperance.files.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from numpy.typing import NDArray
+
+    from temperance.files.table import Table
 
 DTYPES = {
     "F16": "<f2",
@@ -39,7 +40,7 @@ DTYPES = {
 KEYS = ("logits", "labels", "prior", "groups")
 
 
-def read_safetensors(path: Path) -> Table:
+def read_safetensors(path: Path) -> dict[str, Any]:
     """Map the tensors of a table."""
     try:
         with safe_open(path, framework="np"):
@@ -55,7 +56,7 @@ def read_safetensors(path: Path) -> Table:
         msg = f"{path.name} must hold a tensor named 'logits', (n, K). It holds {held}."
         raise InputError(msg)
     found = {key: _tensor(path, 8 + length, key, header[key]) for key in KEYS if key in header}
-    return Table(**found, classes=_classes(header.get("__metadata__", {}), path.name))
+    return found | _classes(header.get("__metadata__", {}), path.name)
 
 
 def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:
@@ -73,16 +74,16 @@ def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[A
     return tensor
 
 
-def _classes(metadata: dict[str, str], name: str) -> list[str] | None:
+def _classes(metadata: dict[str, str], name: str) -> dict[str, Any]:
     if "classes" not in metadata:
-        return None
+        return {}
     try:
         classes = json.loads(metadata["classes"])
     except json.JSONDecodeError:
         classes = None
     if not isinstance(classes, list):
         raise InputError(f"the classes in the header of {name} must be a JSON list of names.")
-    return classes
+    return {"classes": classes}
 
 
 def write_safetensors(

@@ -1,0 +1,360 @@
+"""The commands: what each takes, what it calls, and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print JSON, and nothing else, on stdout.")
+]
+Out = Annotated[Path, Parameter(name="--out")]
+OptionalOut = Annotated[Path | None, Parameter(name="--out")]
+Classes = Annotated[
+    str | None, Parameter(help="Class names: cat,dog,owl or a JSON file, if the file has none.")
+]
+Labels = Annotated[
+    Path | None, Parameter(help="Labels in a .npy file of their own, beside logits in a .npy file.")
+]
+Method = Literal["temperature", "vector", "matrix", "biased", "attended"]
+
+FILES = (
+    "Files of logits: .npz (logits, labels, classes, prior, groups), .npy, .csv and .parquet "
+    "(logit_0, logit_1, ..., label, group), .safetensors."
+)
+CODES = "Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input."
+
+
+def _version() -> str:
+    from temperance import __version__
+
+    return __version__
+
+
+app = App(
+    name="temperance",
+    help="Trustworthy confidence for a trained classifier on shifted data, without labels.",
+    help_epilogue=f"Begin with: temperance demo\n\n{FILES}\n\n{CODES}",
+    help_format="plaintext",
+    version=_version,
+)
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance calibrate target.npz --prior prior.json --out cal.json
+  temperance calibrate target.npz --prior 0.7,0.2,0.1 --source val.npz --report report.html
+  temperance calibrate clinic.parquet --source val.parquet --prior source --json | jq .verdict
+
+prior.json holds a list in the order of the classes, or an object by class name. A pair [low, high]
+in place of a number is a range; {"about": [...], "rows": 100} says how well the mix is known."""
+)
+def calibrate(
+    target: Path,
+    /,
+    *,
+    prior: str | None = None,
+    source: Path | None = None,
+    out: OptionalOut = None,
+    report: Path | None = None,
+    classes: Classes = None,
+    bias: bool = True,
+    seed: int = 0,
+    json: Json = False,
+) -> int:
+    """Calibrate a model on rows without labels, and say whether to believe it.
+
+    Parameters
+    ----------
+    target
+        Logits of the shifted rows, without labels.
+    prior
+        Class mix of these rows: a JSON file, numbers with commas, 'uniform' or 'source'. Without
+        it the mix inside the file is used, or it is estimated from the source.
+    source
+        Labelled rows from before the shift.
+    out
+        Where to save the calibration (JSON).
+    report
+        Where to write the report (HTML).
+    bias
+        Whether predictions may move towards the class mix.
+    seed
+        Of the rows that are drawn from a large file.
+    """
+    from temperance import calibrate as fit
+    from temperance.cli import inputs, screen
+    from temperance.files import check_target
+
+    for path in (out, report):
+        if path is not None:
+            check_target(path)
+    with screen.working("reading"):
+        rows = inputs.read_table(target, classes)
+        labelled = None if source is None else inputs.read_labelled(source, classes, None)
+    if labelled is not None:
+        inputs.check_same_names(labelled.classes, rows.classes, str(source))
+    with screen.working("calibrating"):
+        calibration = fit(
+            rows.logits,
+            inputs.read_prior(prior, rows, labelled),
+            None if labelled is None else (labelled.logits, labelled.labels),
+            classes=rows.classes or (labelled.classes if labelled else None),
+            bias=bias,
+            seed=seed,
+        )
+    if out is not None:
+        calibration.save(out)
+    if report is not None:
+        calibration.to_html(report)
+    if json:
+        screen.show_json(calibration.to_dict())
+    else:
+        screen.show_calibration(calibration)
+        screen.show_files({"calibration": out, "report": report})
+    return int(calibration.verdict == "refused")
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance fit val.npz --out map.json
+  temperance fit val.csv --method vector --out map.json
+  temperance fit logits.npy --labels labels.npy --out map.json"""
+)
+def fit(
+    val: Path,
+    /,
+    *,
+    out: Out,
+    method: Method = "temperature",
+    labels: Labels = None,
+    classes: Classes = None,
+    json: Json = False,
+) -> int:
+    """Fit a map on labelled rows.
+
+    Parameters
+    ----------
+    val
+        Logits and labels of rows that the model was not trained on.
+    out
+        Where to save the map (JSON, or .safetensors for a matrix over many classes).
+    method
+        temperature keeps the ranking of the classes; the others may move predictions.
+    """
+    from temperance import artefact, metrics
+    from temperance.cli import inputs, screen
+    from temperance.cli.methods import FITS
+    from temperance.files import check_target
+
+    check_target(out)
+    rows = inputs.read_labelled(val, classes, labels)
+    with screen.working(f"fitting {method}"):
+        fitted = FITS[method](rows.logits, rows.labels)
+        before = metrics.evaluate(rows.logits, rows.labels)
+        after = metrics.evaluate(fitted(rows.logits), rows.labels)
+    hashed = artefact.fingerprint(rows.logits, rows.labels)
+    artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
+    if json:
+        facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}
+        scores = {"before": screen.scores(before), "after": screen.scores(after)}
+        screen.show_json(facts | {"on_the_rows_of_the_fit": scores})
+    else:
+        screen.show_fit(method, fitted, rows.n, before, after)
+        screen.show_files({"map": out})
+    return 0
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance apply new.npz --map cal.json --out calibrated.npz
+  temperance apply new.csv --map cal.json --out confidence.csv --probabilities"""
+)
+def apply(
+    new: Path,
+    /,
+    *,
+    map: Annotated[Path, Parameter(name="--map")],  # noqa: A002
+    out: Out,
+    probabilities: Annotated[bool, Parameter(negative="")] = False,
+    classes: Classes = None,
+) -> int:
+    """Apply a map to new rows, in blocks: a file may be larger than the memory.
+
+    Parameters
+    ----------
+    new
+        Logits of the new rows.
+    map
+        What calibrate or fit has saved.
+    out
+        Where to write; the ending decides the format.
+    probabilities
+        Write probabilities in place of logits.
+    """
+    from temperance import files
+    from temperance._progress import tracked
+    from temperance.cli import inputs, screen
+
+    files.check_format(out)
+    rows = inputs.read_table(new, classes)
+    fitted = inputs.read_map(map, rows)
+    function = fitted.predict_proba if probabilities else fitted
+    name = "probabilities" if probabilities else "logits"
+    files.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
+    screen.show_files({f"{rows.n:,} rows of {name}": out})
+    return 0
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance evaluate test.npz
+  temperance evaluate test.npz --map cal.json --json
+  temperance evaluate test.npz --map cal.json --max-ece 0.05     (exit 1 if it is larger)"""
+)
+def evaluate(
+    test: Path,
+    /,
+    *,
+    map: Annotated[Path | None, Parameter(name="--map")] = None,  # noqa: A002
+    labels: Labels = None,
+    classes: Classes = None,
+    max_ece: float | None = None,
+    min_accuracy: float | None = None,
+    json: Json = False,
+) -> int:
+    """Measure accuracy and calibration on labelled rows, with 95 % intervals.
+
+    Parameters
+    ----------
+    test
+        Logits and labels. Groups in the file (patients, sites) widen the intervals as they should.
+    map
+        Measure after this map too.
+    max_ece
+        Gate: exit 1 if the calibration error, after the map if there is one, is larger.
+    min_accuracy
+        Gate: exit 1 if the accuracy is smaller.
+    """
+    from temperance.cli import inputs, screen
+    from temperance.cli.methods import failed_gates, measure
+
+    inputs.check_gate(max_ece, "--max-ece")
+    inputs.check_gate(min_accuracy, "--min-accuracy")
+    rows = inputs.read_labelled(test, classes, labels)
+    fitted = None if map is None else inputs.read_map(map, rows)
+    with screen.working("measuring"):
+        before = measure(rows.logits, rows)
+        after = None if fitted is None else measure(fitted(rows.logits), rows)
+    failed = failed_gates(after or before, max_ece, min_accuracy)
+    if json:
+        facts = {"rows": rows.n, "before": before, "after": after, "failed": failed}
+        screen.show_json(facts)
+    else:
+        screen.show_measured(rows.n, before, after)
+        for gate in failed:
+            screen.say(f"Gate failed: {gate}.", "bold red")
+    return int(bool(failed))
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance report cal.json --out report.html
+  temperance report cal.json --labelled audit.npz --out report.html"""
+)
+def report(
+    calibration: Path,
+    /,
+    *,
+    out: Out,
+    labelled: Path | None = None,
+    labels: Labels = None,
+    classes: Classes = None,
+) -> int:
+    """Write the report of a calibration as one HTML file.
+
+    Parameters
+    ----------
+    calibration
+        What calibrate has saved.
+    out
+        Where to write the page.
+    labelled
+        Rows of the target that have been labelled since: what they measure is set beside what was
+        estimated.
+    """
+    from temperance import report as page
+    from temperance.cli import inputs, screen
+    from temperance.files import check_target
+
+    check_target(out)
+    held = inputs.read_calibration(calibration)
+    audit = None
+    if labelled is not None:
+        rows = inputs.read_labelled(labelled, classes, labels)
+        inputs.check_same_names(inputs.class_names(calibration), rows.classes, calibration.name)
+        audit = held.audit(rows.logits, rows.labels, groups=rows.groups)
+    page.to_html(held, out, audit=audit)
+    screen.show_files({"report": out})
+    return 0
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance inspect cal.json
+  temperance inspect map.json --json"""
+)
+def inspect(artefact: Path, /, *, json: Json = False) -> int:
+    """Show what a saved map or calibration holds, after checking it.
+
+    Parameters
+    ----------
+    artefact
+        What calibrate or fit has saved.
+    """
+    from temperance import artefact as artefacts
+    from temperance.cli import screen
+
+    held = artefacts.load(artefact)
+    facts = artefacts.read(artefact)
+    if json:
+        screen.show_json(facts)
+    else:
+        screen.show_artefact(held, facts)
+    return 0
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance demo
+  temperance demo --json"""
+)
+def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
+    """Calibrate a digit reader on rotated digits, and compare with the truth. Needs no files.
+
+    Parameters
+    ----------
+    out
+        Directory for the report, and for the files to try the other commands on.
+    """
+    from temperance import demo as story
+    from temperance.cli import screen
+    from temperance.cli.show_demo import show_demo
+
+    with screen.working("calibrating 8,000 rotated digits"):
+        comparisons = [story.compare(degrees) for degrees in story.DEGREES]
+        written = story.write_files(out, comparisons[-1])
+    if json:
+        screen.show_json([comparison.to_dict() for comparison in comparisons])
+    else:
+        show_demo(comparisons, written)
+    return 0

@@ -1,0 +1,168 @@
+"""From arguments to what the library takes: tables, class names, class mixes, artefacts."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance import artefact, files
+from temperance._checks import InputError, check_classes
+from temperance.calibration import Calibration
+from temperance.prior import about
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.maps import Map
+
+LARGEST = 16 << 20  # bytes of a file of names or of a class mix
+
+
+def read_table(path: Path, classes: str | None = None, labels: Path | None = None) -> files.Table:
+    """Read rows, with names and labels that are given beside the file."""
+    names = None if classes is None else read_classes(classes)
+    table = files.read(path, names)
+    if labels is None:
+        return table
+    return replace(table, labels=read_labels(labels))
+
+
+def read_labels(path: Path) -> NDArray[Any]:
+    """Read labels that lie in a ``.npy`` file of their own."""
+    if path.suffix != ".npy":
+        raise InputError(f"--labels must name a .npy file. Got {str(path)!r}.")
+    return files.read_array(path)
+
+
+def read_labelled(path: Path, classes: str | None, labels: Path | None) -> files.Table:
+    """Read rows that must have labels."""
+    table = read_table(path, classes, labels)
+    if table.labels is None:
+        place = (
+            "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
+        )
+        if path.suffix == ".npy":
+            place = "labels in a second file, named with --labels"
+        raise InputError(f"{path.name} must have labels here. Add {place}.")
+    return table
+
+
+def read_classes(text: str) -> list[str]:
+    """Return class names from a JSON list in a file, or from ``cat,dog,owl``."""
+    if not text.endswith(".json"):
+        return [name.strip() for name in text.split(",")]
+    names = _json(Path(text))
+    if not isinstance(names, list):
+        raise InputError(f"{text} must hold a JSON list of class names.")
+    return check_classes(names, len(names), text)
+
+
+def read_prior(text: str | None, target: files.Table, source: files.Table | None) -> Any:
+    """Return the class mix of the target in a form that `temperance.calibrate` takes.
+
+    ``text`` is a word, numbers with commas, or a JSON file: a list, an object by class name, ranges
+    ``[low, high]`` in place of numbers, or ``{"about": …, "rows": 100}``.
+    """
+    k = target.logits.shape[1]
+    if text is None:
+        return target.prior
+    if text == "uniform":
+        return np.full(k, 1 / k)
+    if text == "source":
+        if source is None:
+            raise InputError("--prior source needs a --source, whose class mix it takes.")
+        return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
+    if text.endswith(".json"):
+        return _prior_of(_json(Path(text)), target, text)
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        msg = "--prior must be a .json file, numbers like 0.7,0.2,0.1, 'uniform' or 'source'. Got"
+        raise InputError(f"{msg} {text!r}.") from None
+
+
+def _prior_of(value: Any, target: files.Table, name: str) -> Any:
+    if isinstance(value, dict) and "about" in value:
+        return about(_prior_of(value["about"], target, name), value.get("rows", 100))
+    if isinstance(value, dict):
+        k = target.logits.shape[1]
+        names = target.classes or [str(i) for i in range(k)]
+        strange = sorted(set(value) - set(names))
+        missing = [c for c in names if c not in value]
+        if strange or missing:
+            wrong = (
+                f"names {strange[0]!r}, which is none of them"
+                if strange
+                else f"lacks {missing[0]!r}"
+            )
+            raise InputError(f"{name} must name each class of the logits once. It {wrong}.")
+        value = [value[c] for c in names]
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must hold numbers, one per class, or ranges [low, high]."
+        ) from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise InputError(f"{path.name} must be smaller than {LARGEST >> 20} MB.")
+        return json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        msg = f"{str(path)!r} must be a file that can be read. Got {error.strerror}."
+        raise InputError(msg) from None
+    except json.JSONDecodeError as error:
+        msg = f"{path.name}, line {error.lineno} must be JSON ({error.msg})."
+        raise InputError(msg) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InputError(f"{path.name} must be JSON in UTF-8.") from None
+
+
+def read_map(path: Path, table: files.Table | None = None) -> Map:
+    """Return the map of an artefact; refuse one of other classes than the rows have."""
+    held = artefact.load(path)
+    if table is not None:
+        check_same_names(class_names(path), table.classes, path.name)
+    return held.map if isinstance(held, Calibration) else held
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Return the calibration of an artefact."""
+    held = artefact.load(path)
+    if not isinstance(held, Calibration):
+        msg = f"{path.name} must hold a calibration, as 'temperance calibrate' writes it. It holds"
+        raise InputError(f"{msg} a map alone.")
+    return held
+
+
+def class_names(path: Path) -> list[str] | None:
+    """Return the class names that an artefact was fitted for."""
+    facts = artefact.read(path)
+    names = facts.get("facts", facts).get("classes")
+    if names is None or names == [str(i) for i in range(len(names))]:  # numbers are no names
+        return None
+    return [str(name) for name in names]
+
+
+def check_same_names(fitted: list[str] | None, given: list[str] | None, name: str) -> None:
+    """Refuse rows whose classes have other names, or another order, than those of a map."""
+    if fitted is None or given is None or fitted == given:
+        return
+    pairs = zip(fitted, given, strict=False)
+    place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(fitted), len(given)))
+    mine, theirs = ("nothing" if place >= len(n) else repr(n[place]) for n in (fitted, given))
+    msg = f"the rows must have the classes of {name} in the same order. Class {place} is {mine}"
+    raise InputError(f"{msg} in the map and {theirs} in the rows.")
+
+
+def check_gate(value: float | None, name: str) -> None:
+    """Refuse a limit that nothing can be compared with."""
+    if value is not None and not (math.isfinite(value) and 0 <= value <= 1):
+        raise InputError(f"{name} must lie between 0 and 1. Got {value}.")

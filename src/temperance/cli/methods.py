@@ -1,0 +1,47 @@
+"""What the commands fit and measure, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import temperance as tp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from temperance.files import Table
+    from temperance.maps import Map
+
+FITS: dict[str, Callable[[Any, Any], Map]] = {
+    "temperature": tp.fit_temperature,
+    "vector": tp.fit_vector,
+    "matrix": tp.fit_matrix,
+    "biased": tp.fit_biased_temperature,
+    "attended": tp.fit_attended,
+}
+METRICS = {
+    "accuracy": tp.metrics.accuracy,
+    "nll": tp.metrics.nll,
+    "brier": tp.metrics.brier,
+    "ece": tp.metrics.ece,
+}
+
+
+def measure(logits: Any, rows: Table) -> dict[str, list[float]]:
+    """Return metrics of labelled rows with bootstrap intervals, by group where there are any."""
+    return {
+        name: list(tp.metrics.bootstrap(metric, logits, rows.labels, groups=rows.groups))
+        for name, metric in METRICS.items()
+    }
+
+
+def failed_gates(
+    measured: dict[str, list[float]], max_ece: float | None, min_accuracy: float | None
+) -> list[str]:
+    """Return what was demanded and does not hold."""
+    failed: list[str] = []
+    if max_ece is not None and measured["ece"][0] > max_ece:
+        failed.append(f"ECE {measured['ece'][0]:.4f} is above {max_ece:g}")
+    if min_accuracy is not None and measured["accuracy"][0] < min_accuracy:
+        failed.append(f"accuracy {measured['accuracy'][0]:.4f} is below {min_accuracy:g}")
+    return failed

@@ -1,0 +1,84 @@
+"""The report of a calibration: one HTML file that needs nothing else (extra: ``report``).
+
+``to_html`` writes the page and ``summary_html`` the few lines that a notebook shows. Both are made
+of the facts of a `Calibration` alone: nothing is computed from the data again, so the page stays
+small whatever their size. It runs no script; the facts stand in it once more as JSON.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from temperance._checks import InputError
+from temperance.files import replacing
+
+if TYPE_CHECKING:
+    import os
+
+    import jinja2
+
+    from temperance.audit import Audit
+    from temperance.calibration import Calibration
+
+__all__ = ["summary_html", "to_html"]
+
+
+def to_html(
+    calibration: Calibration,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    audit: Audit | None = None,
+) -> str:
+    """Return the report as one self-contained page, and write it when a path is given.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    path : path of the file, optional
+        Written whole or not at all.
+    audit : Audit, optional
+        What labelled rows say: it is set beside what was estimated without them.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(5, size=1000)
+    >>> z = 9 * (np.eye(5)[y] + rng.normal(size=(1000, 5)))
+    >>> page = tp.calibrate(z, prior=np.full(5, 0.2)).to_html()
+    >>> page[:15], "<script src" in page
+    ('<!doctype html>', False)
+    """
+    from temperance.report.page import page_facts
+
+    text = _template("report.html.jinja").render(page_facts(calibration, audit))
+    if path is not None:
+        with replacing(path) as file:
+            file.write(text.encode())
+    return text
+
+
+def summary_html(calibration: Calibration) -> str:
+    """Return the verdict, the estimates and the findings as a fragment for a notebook."""
+    from temperance.report.page import page_facts
+
+    return _template("summary.html.jinja").render(page_facts(calibration, None))
+
+
+def _template(name: str) -> jinja2.Template:
+    try:
+        import jinja2
+    except ImportError as error:
+        msg = "reports need the package jinja2: pip install temperance[report]."
+        raise InputError(msg) from error
+    from temperance.report.words import percent
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("temperance.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["percent"] = percent
+    return environment.get_template(name)

@@ -1,0 +1,107 @@
+"""Facts in plain words: the sentences that the report and the command line share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from temperance.calibration import Calibration
+
+HEADLINES = {
+    "improved": "Use the calibrated confidence.",
+    "no-evidence": "No evidence that this model needs a new calibration here.",
+    "refused": "No calibration is possible with these data.",
+}
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with a digit more where it is near 0 or 100.
+
+    >>> percent(0.5481), percent(0.997), percent(1.0)
+    ('55%', '99.7%', '100%')
+    """
+    digits = 1 if 0 < min(share, 1 - share) < 0.0995 else 0
+    return f"{100 * share:.{digits}f}%"
+
+
+def known(interval: Sequence[float]) -> bool:
+    """Return whether an interval of a share says anything: not when it is all of [0, 1]."""
+    return not (interval[1] <= 0 and interval[2] >= 1)
+
+
+def between(interval: Sequence[float]) -> str:
+    """Return a share with its interval, in per cent.
+
+    >>> between((0.548, 0.401, 0.687)), between((0.5, 0.0, 1.0))
+    ('55% (40% to 69%)', 'not known')
+    """
+    if not known(interval):
+        return "not known"
+    return f"{percent(interval[0])} ({percent(interval[1])} to {percent(interval[2])})"
+
+
+def meaning(calibration: Calibration) -> str:
+    """Return what the verdict means for the reader, with the numbers."""
+    facts = calibration.facts
+    n = f"{facts['n_target']:,}"
+    sure = percent(facts["confidence_before"])
+    if calibration.verdict == "refused":
+        reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
+        return (
+            f"{' '.join(reasons)} No map was fitted to these {n} rows: the model's own confidence, "
+            f"{sure} on average, is kept as it is, and nothing is known about how far it can be "
+            f"trusted."
+        ).strip()
+    right = between(facts["accuracy_before"])
+    if calibration.verdict == "no-evidence":
+        kept = "the temperature of the labelled source is applied"
+        if facts["method"] != "source temperature":
+            kept = "the model's own confidence is kept"
+        return (
+            f"On these {n} rows the model is {sure} sure on average and estimated to be right for "
+            f"{right} of them. That difference is not enough to act on, so {kept}."
+        )
+    return (
+        f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
+        f"right for {right} of them. The calibrated confidence is "
+        f"{percent(facts['confidence_after'])} on average. The gap between confidence and accuracy "
+        f"is estimated at {percent(calibration.ece_after.value)}, against "
+        f"{percent(calibration.ece_before.value)} before."
+    )
+
+
+def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
+    """Return the estimates as rows of (what, before, after)."""
+    facts = calibration.facts
+    before, after = facts["confidence_before"], facts["confidence_after"]
+    return [
+        ("mean confidence", percent(before), percent(after)),
+        ("accuracy", between(facts["accuracy_before"]), between(calibration.accuracy)),
+        (
+            "calibration error (lower is better)",
+            between(calibration.ece_before),
+            between(calibration.ece_after),
+        ),
+        ("temperature", "1", "{:.2f} ({:.2f} to {:.2f})".format(*calibration.temperature)),
+    ]
+
+
+def evidence_text(evidence: dict[str, Any]) -> str:
+    """Return the numbers of a finding in one line, long lists cut short.
+
+    >>> evidence_text({"rows": 12, "p_value": 3.5e-128, "low": [0.1, 0.2]})
+    'rows = 12, p_value = 3.5e-128, low = 0.1, 0.2'
+    """
+    return ", ".join(f"{name} = {_plain(value)}" for name, value in evidence.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, (list, tuple)):
+        more = ", …" if len(value) > 8 else ""
+        return ", ".join(_plain(v) for v in value[:8]) + more
+    text = str(value)
+    return text if len(text) <= 120 else text[:119] + "…"
