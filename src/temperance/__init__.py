@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from temperance import maps, metrics, rows
 from temperance._checks import InputError, NotIdentified
-from temperance._version import __version__
+from temperance._version import __version__ as __version__
 from temperance.artefact import load, save
 from temperance.calibration import Calibration, Finding
 from temperance.doors import binary_logits, from_probabilities

@@ -21,7 +21,7 @@ from temperance.interval import Interval
 from temperance.labelfree import matching
 from temperance.labelfree.matching import probabilities
 from temperance.labelfree.prior_matched import gather_evidence
-from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
+from temperance.labelfree.profile import SourceProfile, as_source_rows, centre, sample_size
 from temperance.labelfree.transport import fit_transport
 from temperance.maps import Temperature
 from temperance.rows import as_rows
@@ -125,7 +125,7 @@ def match_confidence(target_logits: object, accuracy: float, *, seed: int = 0) -
     k = rows.n_classes
     a = check_number(accuracy, "accuracy", low=1 / k, high=1, open_low=True)
     z = rows.take(rows.draw(sample_size(rows), check_seed(seed))).logits
-    spread = float(np.mean(z.max(axis=1) - z.mean(axis=1, dtype=np.float64)))
+    spread = float(centre(z).max(axis=1).mean())
     if spread <= 0:
         msg = "target_logits must differ within rows. All rows are constant instead."
         raise InputError(msg)

@@ -15,6 +15,7 @@ work is in K × K, whatever n; integer quotas leave no row divided.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Assignment:
         self.cost = np.full((k, k), np.inf)
         self.cheapest = np.full((k, k), -1, dtype=np.int64)
         for a in range(k):
-            self._refresh(a, np.arange(k))
+            self._refresh(a, np.arange(k, dtype=np.int64))
 
     def meet(self, quota: Vector) -> None:
         """Move rows until every class holds its quota."""
@@ -120,7 +121,7 @@ class Assignment:
             return
         amount = min(self.count[start] - quota[start], quota[end] - self.count[end])
         steps: list[tuple[int, int, Index]] = []
-        for b, a in zip(path[:-1], path[1:], strict=True):
+        for b, a in itertools.pairwise(path):
             losses = self._losses(self.rows[a], a, [b])[:, 0]
             free = np.flatnonzero(losses <= self.tie)
             free = free[np.argsort(losses[free])]

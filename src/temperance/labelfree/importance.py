@@ -155,13 +155,14 @@ def _features(features: object, n_target: int, n_source: int) -> tuple[Matrix, M
 
 def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:
     """Return the weight of each source row: how much likelier it is in the target, with mean 1."""
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression  # pyright: ignore[reportMissingTypeStubs]
 
     both = np.concatenate([target, source]).astype(np.float64)
     scale = both.std(axis=0)
     both = (both - both.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     domain = np.r_[np.ones(len(target)), np.zeros(len(source))]
-    model = LogisticRegression(max_iter=1000).fit(both, domain)
-    logit = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
+    model: Any = LogisticRegression(max_iter=1000)
+    model.fit(both, domain)
+    logit: Matrix = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
     w = np.exp(np.minimum(logit, np.log(LARGEST)))
     return w / w.mean()

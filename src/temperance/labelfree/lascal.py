@@ -89,6 +89,7 @@ def _label_shift_error(
     k = p.shape[1]
     own = ps[np.arange(len(y)), y]
     seen = np.bincount(y * N_BINS + bin_index(own, N_BINS), w, k * N_BINS) / len(y)
-    place = np.arange(k) * N_BINS + bin_index(p.ravel(), N_BINS).reshape(p.shape)
-    said = np.bincount(place.ravel(), p.ravel(), k * N_BINS) / len(p)
+    place = bin_index(p.ravel(), N_BINS).reshape(p.shape)
+    place = (place + N_BINS * np.arange(k, dtype=np.intp)).ravel()
+    said = np.bincount(place, p.ravel(), k * N_BINS) / len(p)
     return float(np.abs(seen - said).sum())

@@ -176,7 +176,11 @@ def _joint(ps: Matrix, y: NDArray[np.int64]) -> Matrix:
 
 
 def _bbse(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
-    return np.linalg.lstsq(_joint(ps, y), p.mean(axis=0), rcond=1e-8)[0]
+    return _least_squares(_joint(ps, y), p.mean(axis=0))
+
+
+def _least_squares(c: Matrix, b: Matrix) -> Matrix:
+    return np.asarray(np.linalg.lstsq(c, b, rcond=1e-8)[0], dtype=np.float64)
 
 
 def _rlls(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
@@ -190,7 +194,7 @@ def _rlls(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
     def objective(theta: Matrix) -> float:
         return float(np.linalg.norm(c @ theta - b) + error * np.linalg.norm(theta))
 
-    start = np.linalg.lstsq(c, b, rcond=1e-8)[0]
+    start = _least_squares(c, b)
     best = min((np.zeros(k), start), key=objective)
     found = minimize(objective, best, method="L-BFGS-B", bounds=[(-1, None)] * k)
     return 1 + np.asarray(found.x)

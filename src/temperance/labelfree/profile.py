@@ -200,7 +200,8 @@ def mean_length(centred: Matrix) -> float:
 
 def cosine(a: Matrix, b: Matrix) -> Matrix:
     """Return the cosine of each row of ``a`` with that of ``b``; 0 where one has no length."""
-    return np.round(np.einsum("ij,ij->i", _unit(a), _unit(b)), 12)  # equals stay equal
+    dot: Matrix = np.einsum("ij,ij->i", _unit(a), _unit(b))
+    return np.round(dot, 12)  # equals stay equal
 
 
 def _unit(rows: Matrix) -> Matrix:

@@ -1,4 +1,4 @@
-"""Transport labels: each row gets a class, each class its share of the rows, at the largest total p.
+"""Transport labels: each row gets a class, each class its share of the rows, at the most total p.
 
 Lu, Wang, Zhai, Kolouri, Campbell and Sycara, "Characterizing out-of-distribution error via optimal
 transport", NeurIPS 2023 (COT). Between a row's probabilities p and a one-hot label e_y both costs
@@ -36,14 +36,15 @@ if TYPE_CHECKING:
     Probabilities = NDArray[np.float32]
 
 LARGE = 1 << 26  # probabilities held in memory: 256 MB
-SMOOTH = 0.3  # first ε, in units of the spread of p
-COOLING = 0.4
-FINEST = 1e-4  # last ε, unless single rows show before
-ROWS_SEEN = 3.0  # rows per class within ε of a boundary, that make the smoothed dual smooth
-STEPS = 4
-MISPLACED = 0.01  # share of rows that may be misplaced at the end of a stage
-NEGLIGIBLE = 0.03  # shares of a row left out of the curvature
-TIE = 1e-7
+SMALL = 1 << 18  # probabilities below which a row may be divided between classes
+SMOOTH, COOLING, FINEST = 0.3, 0.4, 1e-4  # ε from first to last, in units of the spread of p
+ROWS_SEEN = 3.0  # rows per class and ε of the sample on which a smoothed dual is solved
+DISCRETE = 0.1  # rows per class and ε below which single rows show, and smoothing ends
+STEPS = 6  # of Newton's method for one ε
+MISPLACED = 0.03  # share of rows, times ε, that may be misplaced when the next ε begins
+NEGLIGIBLE = 0.03  # shares of a row that are left out of the curvature
+TIE = 1e-4  # rows that lose so little, in units of the spread of p, are moved together,
+MANY = 20_000  # and in proportion to n from so many rows on, lest the last rows go one by one
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ def fit_transport(target_logits: object, prior: object) -> Transport:
     Returns
     -------
     Transport
-        Exact up to 2**26 probabilities; beyond, v is that of a sample and V is evaluated on all
-        rows, an upper bound whose excess is of second order in the error of v.
+        V is evaluated on all rows for the v that is optimal for quotas rounded to whole rows (from
+        2**18 probabilities) and, beyond 2**26, for a sample: an upper bound, its excess of second
+        order in the error of v.
 
     Notes
     -----
@@ -101,8 +103,8 @@ def fit_transport(target_logits: object, prior: object) -> Transport:
     rows = as_rows(target_logits, name="target_logits")
     q = check_prior(prior, rows.n_classes)
     held = rows.head(LARGE // rows.n_classes) if rows.n * rows.n_classes > LARGE else rows
-    solved = _solve(probabilities(held), q, q * held.n)
-    v = solved.v
+    quota = q * held.n if held.n * held.n_classes <= SMALL else _whole(q, held.n)
+    v = _solve(probabilities(held), q, quota).v
     potentials = np.full(len(q), v.max() - 2.0)  # p ≤ 1: a class of no mass never wins
     potentials[q > 0] = v - v.mean()
     total, square = rows.reduce(lambda block: _winning(block, potentials))
@@ -144,8 +146,13 @@ def transport_labels(target_logits: object, prior: object) -> NDArray[np.int64]:
     """
     rows = as_rows(target_logits, name="target_logits")
     q = check_prior(prior, rows.n_classes)
-    quota = np.diff(np.rint(rows.n * np.cumsum(q)), prepend=0.0)
-    return np.flatnonzero(q > 0)[_solve(probabilities(rows), q, quota).labels()]
+    solved = _solve(probabilities(rows), q, _whole(q, rows.n))
+    return np.flatnonzero(q > 0)[solved.labels()]
+
+
+def _whole(q: Vector, n: int) -> Vector:
+    """Round n q to whole rows that sum to n, each less than one row away."""
+    return np.diff(np.rint(n * np.minimum(np.cumsum(q), 1.0)), prepend=0.0)
 
 
 def probabilities(rows: Rows) -> Probabilities:
@@ -175,10 +182,10 @@ def _solve(p: Probabilities, q: Vector, quota: Vector) -> Assignment:
     spread = float((p.max(axis=1) - p.mean(axis=1)).mean(dtype=np.float64))
     v = np.zeros(k)
     if spread > 1e-6:
-        for smooth in _schedule(max(FINEST, k / n)):
+        for smooth in _schedule(max(FINEST, DISCRETE * k / n)):
             every = max(1, int(n * smooth / (ROWS_SEEN * k)))
-            v = _newton(p[::every], q, v, smooth * spread)
-    solved = Assignment(p, v, TIE * spread)
+            v = _newton(p[::every], q, v, smooth * spread, MISPLACED * smooth)
+    solved = Assignment(p, v, TIE * spread * min(max(1.0, n / MANY), 100.0))
     solved.meet(quota)
     return solved
 
@@ -190,14 +197,14 @@ def _schedule(finest: float) -> Iterator[float]:
         smooth *= COOLING
 
 
-def _newton(p: Probabilities, q: Vector, v: Vector, eps: float) -> Vector:
+def _newton(p: Probabilities, q: Vector, v: Vector, eps: float, misplaced: float) -> Vector:
     """Return the minimum of the smoothed dual from a start that is right to a few ε."""
     from scipy.linalg import solve
 
     share, overlap = _shares(p, v, eps)
     for _ in range(STEPS):
         slope = share - q
-        if np.abs(slope).sum() / 2 < MISPLACED:
+        if np.abs(slope).sum() / 2 < misplaced:
             break
         # Where a class is still out of reach its curvature is nil: its quota stands in.
         curvature = np.diag(np.maximum(share, q) + 1e-3 * q) - overlap
