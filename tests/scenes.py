@@ -1,8 +1,8 @@
 """A source and a shifted target whose best map is known in closed form.
 
 A row of class y is x = a e_y + c + noise, noise standard normal in each of K coordinates, and the
-model reports z = s x. By Bayes' rule p(y = k | x) ∝ q_k exp(a (x_k - c_k)), so the calibrated map is
-z/T + b with T = s/a and b = log q - a c.
+model reports z = s x. By Bayes' rule p(y = k | x) ∝ q_k exp(a (x_k - c_k)), so the calibrated map
+is z/T + b with T = s/a and b = log q - a c.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ BLUE, GREY, ORANGE = "#1f5fa8", "#9aa3ad", "#c9701b"
 
 def regret_by_family(records: list[dict[str, Any]], path: Path) -> None:
     """Draw Brier regret: one panel a family, one bar a method, ours in blue."""
-    names = [n for n in records[0]["summary"] if n not in {"TS-Target"}]
+    names = [n for n in records[0]["summary"] if n != "TS-Target"]
     figure, axes = plt.subplots(
         2, 4, figsize=(15, 0.5 * len(names) + 2), sharey=True, layout="constrained"
     )
@@ -89,7 +89,9 @@ def verdicts(records: list[dict[str, Any]], path: Path) -> None:
             )
         axis.plot([0, 1], [0, 1], color="black", linewidth=0.8)
         axis.set(
-            title=f"{TITLES[record['family']]}: {inside.mean():.0%} covered", xlim=(0, 1), ylim=(0, 1)
+            title=f"{TITLES[record['family']]}: {inside.mean():.0%} covered",
+            xlim=(0, 1),
+            ylim=(0, 1),
         )
         axis.title.set_fontsize(10)
         axis.spines[["top", "right"]].set_visible(False)

@@ -45,7 +45,9 @@ def _judge(s: Scenario) -> dict[str, Any]:
         "truth": truth,
         "believed": believed,
         "covered": {
-            name: bool(believed[name][1] - slack[name] <= truth[name] <= believed[name][2] + slack[name])
+            name: bool(
+                believed[name][1] - slack[name] <= truth[name] <= believed[name][2] + slack[name]
+            )
             for name in COVERED
         },
     }

@@ -8,7 +8,7 @@ import numpy as np
 from prototype import fit_prototype
 
 import temperance as tp
-from temperance.labelfree.matching import match_confidence, match_prior
+from temperance.labelfree.matching import match_prior
 from temperance.labelfree.prior_matched import shrinkage
 
 if TYPE_CHECKING:
@@ -49,18 +49,30 @@ def uts(s: Scenario) -> Map:
 
 
 def by_accuracy(method: str) -> Callable[[Scenario], Map]:
-    """Match mean confidence to an estimate of the accuracy, from the source temperature."""
+    """Match mean confidence to an estimate of the accuracy."""
 
     def fit(s: Scenario) -> Map:
-        t = tp.fit_temperature(*s.source).temperature
-        calibrated = s.target / t
-        source = (s.source[0] / t, s.source[1])
-        accuracy = tp.estimate_accuracy(calibrated, s.prior, source, method=method).value
-        k = s.target.shape[1]
-        accuracy = float(np.clip(accuracy, 1.01 / k, 1 - 1e-4))
-        return tp.Temperature(t * match_confidence(calibrated, accuracy, 1.0))
+        accuracy = tp.estimate_accuracy(s.target, s.prior, s.source, method=method).value
+        return tp.match_confidence(s.target, max(accuracy, 1.01 / s.target.shape[1]))
 
     return fit
+
+
+def from_source(rival: Callable[..., Map]) -> Callable[[Scenario], Map]:
+    """Fit a rival that reads target logits and the source; T = 1 where it has no answer."""
+
+    def fit(s: Scenario) -> Map:
+        try:
+            return rival(s.target, s.source)
+        except tp.NotIdentified:
+            return tp.Temperature(1.0)
+
+    return fit
+
+
+def lascal(s: Scenario) -> Map:
+    """LaSCal with the class mix that every other method is told too."""
+    return from_source(lambda z, source: tp.fit_lascal(z, source, s.prior))(s)
 
 
 def prior_bias(s: Scenario) -> Map:
@@ -93,6 +105,12 @@ METHODS: dict[str, Callable[[Scenario], Map]] = {
     "uncalibrated": uncalibrated,
     "TS-source": source_temperature,
     "UTS": uts,
+    "COT": by_accuracy("cot"),
+    "ATC": by_accuracy("atc"),
+    "DoC": by_accuracy("doc"),
+    "TransCal": from_source(tp.fit_transcal),
+    "CPCS": from_source(tp.fit_cpcs),
+    "LaSCal": lascal,
     "prior bias alone": prior_bias,
     "prototype, T only": prototype(bias=False),
     "prototype": prototype(bias=True),

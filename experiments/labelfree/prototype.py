@@ -1,12 +1,12 @@
 """The prototype that prior-matched scaling had to beat: steps 1 to 5 of the design, as written.
 
-    1.  D = ½ Σ|P_k - q_k|, its noise floor D0 = ½ Σ sqrt(2 q_k (1 - q_k) / (π n))
-    2.  a = share of target rows whose margin, over its own standard deviation, exceeds the source
-        quantile at the source error rate e
-    3.  â = a (1 - max(0, D - D0))^κ with κ = 0.7 ln(1/e); T solves mean max p(T) = â
-    4.  b ← b + log q - log mean softmax(z/T + b), shrunk by λ = max(0, 1 - (1.5 D0/D)²)
-    5.  T again: mean max softmax(z/T + λb) = a' (1 - max(0, D' - D0))^κ (1 - max(0, D - D0))^(0.75 κ)
-        with a', D' on z + T λ b; three rounds of 4 and 5
+1.  D = ½ Σ|P_k - q_k|, its noise floor D0 = ½ Σ sqrt(2 q_k (1 - q_k) / (π n))
+2.  a = share of target rows whose margin, over its own standard deviation, exceeds the source
+    quantile at the source error rate e
+3.  â = a (1 - max(0, D - D0))^κ with κ = 0.7 ln(1/e); T solves mean max p(T) = â
+4.  b ← b + log q - log mean softmax(z/T + b), shrunk by λ = max(0, 1 - (1.5 D0/D)²)
+5.  T again: mean max softmax(z/T + λb) = a' (1 - max(0, D' - D0))^κ (1 - max(0, D - D0))^(0.75 κ)
+    with a', D' on z + T λ b; three rounds of 4 and 5
 """
 
 from __future__ import annotations

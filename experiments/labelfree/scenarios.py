@@ -11,7 +11,7 @@ import numpy as np
 import suite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -41,9 +41,7 @@ class Scenario:
     prior: NDArray[np.float64]
 
 
-def load(
-    family: str, cache: Path, data_dir: Path, nets: Path | None
-) -> tuple[list[Scenario], str]:
+def load(family: str, cache: Path, data_dir: Path, nets: Path | None) -> tuple[list[Scenario], str]:
     """Return the scenarios of a family and the sha256 of their arrays."""
     digest = hashlib.sha256()
     scenarios = []
@@ -54,9 +52,7 @@ def load(
     return scenarios, digest.hexdigest()
 
 
-def _scenarios(
-    family: str, cache: Path, data_dir: Path, nets: Path | None
-) -> Iterator[Scenario]:
+def _scenarios(family: str, cache: Path, data_dir: Path, nets: Path | None) -> Iterator[Scenario]:
     if family == "skin_lesions":
         for path in sorted(LESIONS.glob("ham_*.npz")):
             with np.load(path) as data:
@@ -78,9 +74,7 @@ def _scenarios(
                     yield _divided(family, shift, source, data[key], y, (here, there))
 
 
-def _natural(
-    family: str, shift: str, data: dict[str, NDArray], groups: NDArray
-) -> Scenario:
+def _natural(family: str, shift: str, data: dict[str, NDArray], groups: NDArray) -> Scenario:
     order = np.random.default_rng(2).permutation(len(data["source_labels"]))
     source = (
         data["source_logits"][order].astype(np.float64),

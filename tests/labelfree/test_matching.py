@@ -1,0 +1,41 @@
+"""The equations of matching hold at its solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scenes
+from simulated import softmax
+
+from temperance.labelfree.matching import match_belief, match_confidence, match_prior
+
+OFFSET = np.array([1.0, -0.5, 0.5, 0.0, -1.0])
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return scenes.shifted(k=5, offset=OFFSET)
+
+
+@pytest.mark.parametrize("accuracy", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("start", [0.01, 1.0, 100.0])
+def test_confidence_is_the_accuracy(scene, accuracy, start):
+    t = match_confidence(scene.target, accuracy, start)
+    assert softmax(scene.target / t).max(axis=1).mean() == pytest.approx(accuracy, abs=1e-3)
+
+
+def test_mean_probabilities_are_the_prior(scene):
+    b = match_prior(scene.target, scene.temperature, scene.prior, np.zeros(5))
+    mean = softmax(scene.target / scene.temperature + b).mean(axis=0)
+    assert mean == pytest.approx(scene.prior, abs=1e-3)
+    assert b - b.mean() == pytest.approx(scene.bias, abs=0.15)  # Bayes' rule, up to sampling
+
+
+def test_belief_and_prior_hold_together(scene):
+    own = scene.target.argmax(axis=1)
+    accuracy = float((own == scene.labels).mean())
+    t, b = match_belief(scene.target, scene.prior, 1.0, accuracy, 1.0)
+    p = softmax(scene.target / t + b)
+    assert p.mean(axis=0) == pytest.approx(scene.prior, abs=2e-3)
+    assert p[np.arange(len(p)), own].mean() == pytest.approx(accuracy, abs=2e-3)
+    assert t == pytest.approx(scene.temperature, rel=0.1)  # the true T, from the true accuracy

@@ -1,0 +1,102 @@
+"""Prior-matched scaling: invariances, recovery of known maps, and no harm without a shift."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scenes
+
+import temperance as tp
+
+OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5, 0.0])
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return scenes.shifted(k=6, signal=2.0, offset=OFFSET)
+
+
+def fit(s, **changes):
+    given = {"target": s.target, "prior": s.prior, "source": s.source} | changes
+    return tp.fit_prior_matched(given["target"], given["prior"], given["source"])
+
+
+def brier(fitted, s):
+    z, y = s.held_out
+    return 1000 * tp.metrics.brier(np.asarray(fitted(z)), y, per_class=False)
+
+
+def test_row_constants_change_nothing(scene):
+    moved = scene.target + np.random.default_rng(0).normal(size=(len(scene.target), 1)) * 50
+    assert fit(scene, target=moved).temperature == pytest.approx(fit(scene).temperature, rel=1e-6)
+
+
+def test_row_order_changes_nothing(scene):
+    turned = fit(scene, target=scene.target[::-1])
+    assert turned.temperature == pytest.approx(fit(scene).temperature, rel=1e-6)
+
+
+def test_permuted_classes_permute_the_bias(scene):
+    order = np.array([3, 1, 5, 0, 2, 4])
+    z, y = scene.source
+    permuted = fit(
+        scene,
+        target=scene.target[:, order],
+        prior=scene.prior[order],
+        source=(z[:, order], np.argsort(order)[y]),
+    )
+    plain = fit(scene)
+    assert permuted.temperature == pytest.approx(plain.temperature, rel=1e-6)
+    assert permuted.bias == pytest.approx(np.asarray(plain.bias)[order], abs=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0.01, 30.0])
+def test_temperature_scales_with_the_logits(scene, factor):
+    z, y = scene.source
+    scaled = fit(scene, target=factor * scene.target, source=(factor * z, y))
+    plain = fit(scene)
+    assert scaled.temperature == pytest.approx(factor * plain.temperature, rel=2e-3)
+    assert scaled.bias == pytest.approx(np.asarray(plain.bias), abs=1e-2)
+
+
+def test_without_a_bias_predictions_stay(scene):
+    fitted = tp.fit_prior_matched(scene.target, scene.prior, scene.source, bias=False)
+    assert isinstance(fitted, tp.Temperature)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_regret_without_a_shift(seed):
+    s = scenes.shifted(signal=3.0, home=3.0, seed=seed)
+    assert brier(fit(s), s) - brier(tp.fit_temperature(s.target, s.labels), s) <= 1.0
+
+
+@pytest.mark.parametrize("stretch", [0.3, 3.0])
+def test_a_pure_change_of_scale_is_recovered(stretch):
+    s = scenes.shifted(signal=3.0, home=3.0, stretch=stretch)
+    assert fit(s).temperature == pytest.approx(s.temperature, rel=0.08)
+
+
+def test_a_pure_offset_of_the_classes_is_recovered():
+    s = scenes.shifted(k=6, signal=3.0, home=3.0, offset=OFFSET)
+    bias = np.asarray(fit(s).bias)
+    assert np.corrcoef(bias, s.bias)[0, 1] > 0.99
+    assert brier(fit(s), s) < brier(tp.fit_temperature(s.target, s.labels), s)
+
+
+def test_without_a_source_it_beats_uts(scene):
+    ours = tp.fit_prior_matched(scene.target, scene.prior)
+    assert brier(ours, scene) < brier(tp.fit_uts(scene.target, scene.prior), scene)
+
+
+def test_the_temperature_stays_near_the_one_without_bias():
+    # One class is nearly all of the target: the belief equation alone would send T to infinity.
+    q = np.array([0.94, 0.02, 0.02, 0.01, 0.01])
+    s = scenes.shifted(k=5, signal=1.0, offset=np.array([-2.0, 1, 0, 0, 0]), prior=q)
+    without = tp.fit_prior_matched(s.target, q, s.source, bias=False).temperature
+    assert without / 3.31 <= fit(s).temperature <= without * 3.31
+
+
+def test_a_source_of_other_classes_is_refused(scene):
+    z, y = scene.source
+    with pytest.raises(tp.InputError, match="source logits must have 6 columns"):
+        fit(scene, source=(z[:, :5], np.minimum(y, 4)))

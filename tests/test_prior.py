@@ -1,0 +1,49 @@
+"""A class mix as a user knows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.prior import exactly
+
+
+def test_an_exact_prior_has_no_alternatives():
+    assert exactly([0.2, 0.8], 2).plausible(np.random.default_rng(0)) == []
+
+
+def test_draws_of_about_vary_like_counts_of_that_many_rows():
+    q = np.array([0.7, 0.2, 0.1])
+    rng = np.random.default_rng(0)
+    draws = np.array([d for _ in range(500) for d in tp.about(q, rows=50).plausible(rng)])
+    assert draws.mean(axis=0) == pytest.approx(q, abs=0.01)
+    assert draws.std(axis=0) == pytest.approx(np.sqrt(q * (1 - q) / 51), rel=0.05)
+
+
+def test_ranges_hold_a_prior_that_sums_to_one():
+    prior = exactly([[0.1, 0.3], [0.2, 0.6], [0.3, 0.5]], 3)
+    assert prior.kind == "range"
+    assert prior.value.sum() == pytest.approx(1)
+    assert ((prior.low <= prior.value) & (prior.value <= prior.high)).all()
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [[0.6, 0.7], [0.6, 0.7]],
+        [[0.1, 0.2], [0.1, 0.2]],
+        [[0.5, 0.1], [0.5, 0.9]],
+        [[-0.1, 1], [0, 1]],
+    ],
+)
+def test_impossible_ranges_are_refused(ranges):
+    with pytest.raises(tp.InputError, match="prior ranges"):
+        exactly(ranges, 2)
+
+
+def test_about_refuses_what_is_not_a_prior():
+    with pytest.raises(tp.InputError):
+        tp.about([0.7, 0.7])
+    with pytest.raises(tp.InputError, match="rows"):
+        tp.about([0.5, 0.5], rows=0)
