@@ -116,9 +116,7 @@ def train_ensemble(
         )
         for m, member_seed in enumerate(seeds)
     ]
-    n_jobs = (
-        len(os.sched_getaffinity(0)) if n_jobs is None else check_integer(n_jobs, "n_jobs", low=1)
-    )
+    n_jobs = _n_cores() if n_jobs is None else check_integer(n_jobs, "n_jobs", low=1)
     missing = [member for member in members if not member.finished]
     if n_jobs > 1 and len(missing) > 1:
         # Spawned, not forked: a fork would copy torch's thread pool in whatever state it is.
@@ -126,6 +124,13 @@ def train_ensemble(
         with ProcessPoolExecutor(min(n_jobs, len(missing)), mp_context=spawn) as pool:
             list(pool.map(_Member.train_in_worker, missing))
     return [member.train() for member in members]  # finished members are loaded, and checked
+
+
+def _n_cores() -> int:
+    """Cores this process may use, where the system tells; all of them elsewhere."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def predict_ensemble(networks: Sequence[Network], images: ArrayLike) -> NDArray[np.float64]:
