@@ -1,0 +1,95 @@
+"""The answer of the front door: saved and loaded whole, and measured on a few labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scenes
+from simulated import draw_labels, softmax
+
+import temperance as tp
+from temperance.front_door import _worth_labelling
+
+OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return scenes.shifted(k=5, n=2000, signal=2.0, scale=6.0, offset=OFFSET)
+
+
+@pytest.fixture(scope="module")
+def cal(scene):
+    return tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
+
+
+def test_saved_and_loaded_it_is_the_same_to_the_byte(scene, cal, tmp_path):
+    cal.save(tmp_path / "first.json")
+    again = tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
+    again.save(tmp_path / "again.json")
+    tp.load(tmp_path / "first.json").save(tmp_path / "loaded.json")
+    first = (tmp_path / "first.json").read_bytes()
+    assert first == (tmp_path / "again.json").read_bytes()
+    assert first == (tmp_path / "loaded.json").read_bytes()
+
+
+@pytest.mark.parametrize("n", [30, 100, 200])
+def test_an_audit_measures_what_labels_say(scene, cal, n):
+    rows = cal.facts["label_next"][:n]
+    z, y = scene.target[rows], scene.labels[rows]
+    measured = cal.audit(z, y)
+    assert measured.n == n
+    assert measured.accuracy.value == tp.metrics.accuracy(np.asarray(cal.map(z)), y)
+    assert measured.nll_before.value == pytest.approx(tp.metrics.nll(z, y))
+    assert measured.nll_after.value < measured.nll_before.value
+    assert measured.ece_after.low <= measured.ece_after.value <= measured.ece_after.high
+    assert measured.label_next == cal.facts["label_next"][n:]
+
+
+def test_an_audit_agrees_with_the_truth_and_not_with_wrong_labels(scene, cal):
+    rows = cal.facts["label_next"][:150]
+    assert cal.audit(scene.target[rows], scene.labels[rows]).agrees
+    assert not cal.audit(scene.target[rows], (scene.labels[rows] + 1) % 5).agrees
+
+
+def test_rows_that_are_all_right_still_leave_doubt(scene, cal):
+    z = scene.target[:40]
+    measured = cal.audit(z, np.asarray(cal.map(z)).argmax(axis=1))
+    assert measured.accuracy.value == 1
+    assert 0.85 < measured.accuracy.low < 1
+
+
+def test_groups_widen_the_intervals(scene, cal):
+    order = np.argsort(scene.target.argmax(axis=1) != scene.labels)[::8][:200]
+    groups = np.arange(len(order)) // 20
+    z, y = scene.target[order], scene.labels[order]
+    by_row, by_group = cal.audit(z, y).accuracy, cal.audit(z, y, groups).accuracy
+    assert by_group.high - by_group.low > 1.5 * (by_row.high - by_row.low)
+
+
+def test_rows_worth_labelling_measure_better_than_random_ones():
+    rng = np.random.default_rng(0)
+    z = 3 * rng.normal(size=(2000, 5))
+    p = softmax(z)
+    chosen = _worth_labelling(p)[:100]
+    stratified, at_random = [], []
+    for _ in range(2000):
+        right = draw_labels(p, rng) == p.argmax(axis=1)
+        stratified.append(right[chosen].mean() - right.mean())
+        at_random.append(right[rng.permutation(2000)[:100]].mean() - right.mean())
+    assert abs(np.mean(stratified)) < 0.005
+    # What is left is the variance within rows, E[c (1 - c)], of the whole, a (1 - a).
+    c = p.max(axis=1)
+    theory = np.sqrt(np.mean(c * (1 - c)) / (c.mean() * (1 - c.mean())))
+    assert np.std(stratified) / np.std(at_random) == pytest.approx(theory, rel=0.1)
+
+
+def test_an_audit_refuses_other_classes(cal):
+    with pytest.raises(tp.InputError, match="must have 5 columns"):
+        cal.audit(np.random.default_rng(0).normal(size=(30, 4)), np.zeros(30, dtype=int))
+
+
+def test_facts_of_an_audit_are_plain(scene, cal):
+    facts = cal.audit(scene.target[:50], scene.labels[:50]).to_dict()
+    assert isinstance(facts["accuracy"], list)
+    assert isinstance(facts["agrees"], bool)

@@ -1,0 +1,84 @@
+"""Each finding appears where it should, and not where nothing is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scenes
+
+import temperance as tp
+
+
+def codes(cal):
+    return {finding.code for finding in cal.findings}
+
+
+def calibrate(s, **changes):
+    given = {"target": s.target, "prior": s.prior, "source": s.source} | changes
+    return tp.calibrate(given["target"], prior=given["prior"], source=given["source"])
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    """A target that differs from the source by nothing."""
+    return scenes.shifted(k=5, n=2000, signal=3.0, home=3.0)
+
+
+def test_nothing_is_found_where_nothing_is_wrong(quiet):
+    assert codes(calibrate(quiet)) == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "change"),
+    [
+        ("TP301", "refuse", lambda s: {"target": s.target[:29]}),
+        ("TP302", "warn", lambda s: {"target": s.target[:150]}),
+        ("TP101", "refuse", lambda s: {"target": s.target + 1e3 * np.eye(5)[1]}),
+        ("TP103", "refuse", lambda _: {"prior": np.array([0.0, 0.25, 0.25, 0.25, 0.25])}),
+        ("TP104", "warn", lambda s: {"target": s.target + 6 * np.eye(5)[1]}),
+        ("TP102", "warn", lambda s: {"target": s.target - 1e3 * np.eye(5)[1]}),
+        ("TP105", "warn", lambda _: {"prior": None}),
+        ("TP202", "note", lambda s: {"target": 2 * s.target}),
+        ("TP303", "note", lambda _: {"prior": np.array([0.499, 0.498, 0.001, 0.001, 0.001])}),
+        ("TP304", "warn", lambda s: {"source": (s.source[0][:150], s.source[1][:150])}),
+        ("TP501", "warn", lambda s: {"target": np.r_[s.target, s.source[0]]}),
+    ],
+)
+def test_each_finding_appears_with_its_cause(quiet, code, severity, change):
+    cal = calibrate(quiet, **change(quiet))
+    found = {finding.code: finding for finding in cal.findings}
+    assert code in found
+    assert found[code].severity == severity
+    assert found[code].evidence
+    if severity == "refuse":
+        assert cal.verdict == "refused"
+        assert np.array_equal(cal.map(quiet.target), quiet.target)
+
+
+def test_covariate_shift_is_seen_in_the_rows():
+    assert "TP201" in codes(calibrate(scenes.shifted(k=5, signal=1.2, home=3.0)))
+
+
+def test_label_shift_alone_is_told_from_covariate_shift():
+    s = scenes.shifted(k=5, signal=3.0, home=3.0, prior=[0.5, 0.2, 0.1, 0.1, 0.1])
+    assert "TP204" in codes(calibrate(s))
+    assert "TP201" not in codes(calibrate(s))
+
+
+def test_rows_of_no_known_class_are_seen(quiet):
+    strange = quiet.target.copy()
+    strange[:800] = np.random.default_rng(0).normal(size=(800, 5))
+    strange[:800, 4] = -25.0  # any class but one: no source row is like that
+    assert "TP205" in codes(calibrate(quiet, target=strange))
+
+
+def test_source_rows_that_are_all_right_are_suspect(quiet):
+    z, _ = quiet.source
+    assert "TP502" in codes(calibrate(quiet, source=(z, z.argmax(axis=1))))
+
+
+def test_most_serious_first(quiet):
+    cal = calibrate(quiet, target=(quiet.target + 1e3 * np.eye(5)[1])[:100])
+    order = [("refuse", "warn", "note").index(finding.severity) for finding in cal.findings]
+    assert order == sorted(order)
+    assert len(set(order)) > 1

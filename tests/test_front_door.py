@@ -1,0 +1,119 @@
+"""`calibrate`: its verdict, its intervals, its refusals, and its errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scenes
+
+import temperance as tp
+
+OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return scenes.shifted(k=5, n=2000, signal=2.0, scale=6.0, offset=OFFSET)
+
+
+@pytest.fixture(scope="module")
+def cal(scene):
+    return tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def test_a_shift_of_an_overconfident_model_is_improved(scene, cal):
+    z, y = scene.held_out
+    assert cal.verdict == "improved"
+    assert tp.metrics.ece(np.asarray(cal.map(z)), y) < tp.metrics.ece(z, y)
+    assert cal.ece_after.value < cal.ece_before.value
+
+
+def test_the_map_is_that_of_fit_prior_matched(scene, cal):
+    fitted = tp.fit_prior_matched(scene.target, scene.prior, scene.source)
+    assert cal.map.parameters()["temperature"] == pytest.approx(fitted.temperature, rel=1e-6)
+
+
+def test_no_evidence_keeps_the_source_temperature():
+    s = scenes.shifted(k=5, n=2000, signal=3.0, home=3.0, scale=3.0)
+    cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
+    assert cal.verdict == "no-evidence"
+    assert cal.temperature.value == tp.fit_temperature(*s.source).temperature
+
+
+def test_contradicting_estimates_are_refused(scene, monkeypatch):
+    monkeypatch.setattr("temperance.findings.BOUND", 0.01)
+    cal = tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
+    assert cal.verdict == "refused"
+    assert cal.findings[0].code == "TP402"
+
+
+def test_a_prior_that_is_less_known_widens_the_interval(scene, cal):
+    about = tp.calibrate(scene.target, prior=tp.about(scene.prior, rows=20), source=scene.source)
+    ranges = np.stack([scene.prior * 0.3, np.minimum(1, scene.prior * 3)], axis=1)
+    ranged = tp.calibrate(scene.target, prior=ranges, source=scene.source)
+    assert about.facts["prior_kind"] == "about"
+    assert ranged.facts["prior_kind"] == "range"
+    assert width(about.accuracy) > width(cal.accuracy)
+    assert width(ranged.accuracy) > width(cal.accuracy)
+
+
+def test_an_estimated_prior_is_never_called_known(scene):
+    cal = tp.calibrate(scene.target, source=scene.source)
+    assert cal.facts["prior_kind"] == "estimated"
+    assert "TP105" in {finding.code for finding in cal.findings}
+
+
+def test_without_a_source_it_is_the_map_of_that_information(scene):
+    blind = tp.calibrate(scene.target, prior=scene.prior)
+    fitted = tp.fit_prior_matched(scene.target, scene.prior)
+    assert blind.map.parameters()["temperature"] == pytest.approx(fitted.temperature, rel=1e-6)
+    assert blind.facts["method"] == "uts"
+    assert blind.facts["source"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"prior": None}, "prior"),
+        ({"prior": [0.5, 0.5]}, "prior"),
+        ({"prior": [0.5, 0.5, 0.5, -0.25, -0.25]}, "prior"),
+        ({"source": 3}, "source must be a pair"),
+        ({"classes": ["a", "b"]}, "classes"),
+    ],
+)
+def test_bad_inputs_raise(scene, given, message):
+    with pytest.raises(tp.InputError, match=message):
+        tp.calibrate(scene.target, **({"prior": scene.prior} | given))
+
+
+def test_probabilities_are_not_logits(scene):
+    p = np.exp(scene.target - scene.target.max(axis=1, keepdims=True))
+    with pytest.raises(tp.InputError, match="from_probabilities"):
+        tp.calibrate(p / p.sum(axis=1, keepdims=True), prior=scene.prior)
+
+
+def rate(*, overconfident, shifts=80):
+    right = []
+    for seed in range(shifts):
+        s = scenes.any_shift(seed, overconfident=overconfident)
+        cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
+        if cal.verdict == "improved":
+            z, y = s.held_out
+            right.append(tp.metrics.ece(np.asarray(cal.map(z)), y) < tp.metrics.ece(z, y))
+    return np.mean(right)
+
+
+@pytest.mark.slow
+def test_improved_is_right_for_a_model_that_is_overconfident_at_home():
+    assert rate(overconfident=True) >= 0.95
+
+
+@pytest.mark.slow
+def test_improved_is_less_often_right_for_a_model_of_any_sharpness():
+    # Short of the 95 % that is asked for, and so a limit the manual states: a model that stays
+    # honest under a shift is taken for one that does not. The full rates are in the records.
+    assert 0.75 <= rate(overconfident=False) < 0.95
