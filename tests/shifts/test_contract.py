@@ -214,7 +214,7 @@ def test_a_misspelt_name_gets_a_suggestion(small):
         shifts.corrupt(small, 3, 1)
 
 
-@pytest.mark.parametrize("severity", [0, 6, -1, 2.5, "3", None, True])
+@pytest.mark.parametrize("severity", [0, 6, -1, 2.5, 3.0, "3", None, True, [1]])
 def test_severity_is_an_integer_from_1_to_5(small, severity):
     with pytest.raises(temperance.InputError, match="severity must be an integer from 1 to 5"):
         shifts.corrupt(small, "fog", severity)

@@ -2,7 +2,7 @@
 
 D. Hendrycks and T. Dietterich, ICLR 2019. Brightness and saturation are changed in hue, saturation
 and value. With V the largest and ``V (1 - S)`` the smallest of red, green, blue, a new V scales the
-colour by V'/V, and a new S scales its distance from white, ``V - colour``, by S'/S: no conversion.
+colour by V'/V, and a new S scales its distance from grey, ``V - colour``, by S'/S: no conversion.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 18  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
 SMALLEST, CHANNELS = 8, (1, 3)
+SMALL = 64  # pixels: the longer side up to which images are treated as in CIFAR-10-C
 
 
 def check_images(images: ArrayLike) -> NDArray[np.uint8]:

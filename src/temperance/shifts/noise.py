@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from temperance.shifts.draws import Draws
 
-COUNT_BITS = (
-    12  # 4,096 equally likely counts for each of the 256 means: the table stays in the cache
-)
+COUNT_BITS = 12  # 4,096 equally likely counts for each of 256 means: a table of one megabyte
 
 
 def gaussian(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.int16]:

@@ -5,13 +5,14 @@ Two sets were published: CIFAR-10-C for images of 32 pixels and ImageNet-C for 2
 
 Severity is about how much classifiers suffer. In mean distance from the original it is monotone for
 thirteen; as published, it is not for glass blur (more smoothing undoes some of the scatter), frost
-(the scene darkens while the ice brightens), spatter (water to 3, mud from 4),
-saturate (less colour to 2, more from 3) and the elastic transform (smaller moves, but rougher), and
-severities 3 and 4 of motion blur hardly differ.
+(the scene darkens while the ice brightens), spatter (water to 3, mud from 4), saturate (less colour
+to 2, more from 3) and the elastic transform (smaller moves, but rougher), and severities 3 and 4 of
+motion blur hardly differ.
 """
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,15 +20,13 @@ import numpy as np
 from temperance._checks import InputError, check_choice
 from temperance.shifts import blur, digital, geometry, noise, weather
 from temperance.shifts.draws import Draws
-from temperance.shifts.images import check_images, in_chunks
+from temperance.shifts.images import SMALL, check_images, in_chunks
 from temperance.shifts.jpeg import jpeg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
-
-SMALL = 64  # pixels: the longer side up to which the constants of CIFAR-10-C hold
 
 
 class Corruption(NamedTuple):
@@ -159,6 +158,14 @@ def corrupt(
     array of uint8
         Same shape as ``images``.
 
+    Notes
+    -----
+    For a classifier of photographs under conditions it was not trained for; the benchmark of
+    Hendrycks and Dietterich (ICLR 2019), whose constants these are. Departures from their code:
+    values are rounded, not truncated; frost is grown from noise instead of cut out of photographs;
+    water drops are shaded by their slope; the elastic transform reads the image once, not twice.
+    Severities of one corruption share their random draws.
+
     Examples
     --------
     >>> import numpy as np
@@ -170,7 +177,8 @@ def corrupt(
     """
     x = check_images(images)
     change, cifar, imagenet = TABLE[check_choice(name, CORRUPTIONS, "name")]
-    if isinstance(severity, (bool, np.bool_)) or severity not in range(1, 6):
+    whole = isinstance(severity, numbers.Integral) and not isinstance(severity, bool)
+    if not whole or severity not in range(1, 6):
         msg = f"severity must be an integer from 1 to 5. Got {severity!r} instead."
         raise InputError(msg)
     constants = (cifar if max(x.shape[1:3]) <= SMALL else imagenet)[severity - 1]

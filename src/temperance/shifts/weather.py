@@ -17,7 +17,7 @@ import numpy as np
 
 from temperance.shifts.blur import gaussian_filter, streak, zoom_matrix
 from temperance.shifts.ice import frozen_panes
-from temperance.shifts.images import from_planes, to_planes
+from temperance.shifts.images import SMALL, from_planes, to_planes
 from temperance.shifts.planes import PlaneFilter, filter_matrix
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def frost(
 def _windows(height: int, width: int, channels: int) -> NDArray[np.uint8]:
     """Views of every cutting (pane, top, left, H, W, C) of the frozen panes."""
     # The published photographs are shrunk to a fifth for small images.
-    panes = frozen_panes(128, 4.0) if max(height, width) <= 64 else frozen_panes(384, 24.0)
+    panes = frozen_panes(128, 4.0) if max(height, width) <= SMALL else frozen_panes(384, 24.0)
     if channels == 1:
         panes = np.rint(panes @ LUMA).astype(np.uint8)[..., np.newaxis]
     panes = np.pad(panes, ((0, 0), (0, height - 1), (0, width - 1), (0, 0)), mode="wrap")
