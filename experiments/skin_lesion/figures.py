@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import numpy as np
 
 from temperance_skin_lesion.classes import CLASSES
 
@@ -15,12 +14,14 @@ import matplotlib.pyplot as plt
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
 COLOURS = {
     "uncalibrated": "#8c8c8c",
     "TS, source": "#6a8caf",
-    "ATS, source": "#9aa86a",
+    "ATS, source, θ = 1e-5": "#c3cc9c",
+    "ATS, source, θ = 0.1": "#8b9a52",
     "UTS, source mix": "#d9a441",
     "UTS, clinic mix": "#b5651d",
     "prior-matched, source mix": "#c98bb9",
@@ -36,10 +37,11 @@ def site(record: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(
         1, 5, figsize=(15, 4.1), width_ratios=(1, 1, 1, 1.45, 1.45), layout="constrained"
     )
-    names = list(record["calibrators"])
+    maps = record["calibrators"]
+    names = [name for name in maps if "not_identified" not in maps[name]]
     for axis, (key, title) in zip(axes[:3], SCORES.items(), strict=True):
         for y, name in enumerate(reversed(names)):
-            value, low, high = record["calibrators"][name][key]
+            value, low, high = maps[name][key]
             axis.plot([low, high], [y, y], color=COLOURS[name], lw=2.5, solid_capstyle="round")
             axis.plot(value, y, "o", color=COLOURS[name], ms=6)
         axis.set_title(title, fontsize=11)
@@ -47,7 +49,7 @@ def site(record: dict[str, Any], path: Path) -> None:
         axis.set_xlim(left=0)
         axis.grid(axis="x", color="#e5e5e5")
     for name in CURVES:
-        found = record["calibrators"][name]
+        found = maps[name]
         bins = found["reliability"]
         axes[3].plot(
             [b["confidence"] for b in bins],
@@ -84,7 +86,17 @@ def prior(records: list[dict[str, Any]], path: Path) -> None:
         for name in ("TS, source", "TS-Target (labels)"):
             value = record["calibrators"][name]["brier"][0]
             axis.axhline(value, color=COLOURS[name], ls="--", lw=1.3)
-            axis.annotate(name, (1.25, value), ha="right", va="bottom", fontsize=8)
+            place = {"va": "bottom", "dy": 3} if name == "TS, source" else {"va": "top", "dy": -3}
+            axis.annotate(
+                name,
+                (0, value),
+                xytext=(4, place["dy"]),
+                textcoords="offset points",
+                xycoords=axis.get_yaxis_transform(),
+                va=place["va"],
+                color=COLOURS[name],
+                fontsize=8,
+            )
         axis.set_title(record["site"], fontsize=11)
         axis.set_xticks([0, 1], ["mix of the\ntraining sites", "mix of\nthis clinic"])
         axis.grid(axis="y", color="#e5e5e5")

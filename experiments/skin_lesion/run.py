@@ -82,19 +82,30 @@ def load(name: str, directory: Path) -> Site:
 
 
 def calibrators(site: Site) -> dict[str, Any]:
-    """Every map, by name: none of the label-free ones sees a label of the site."""
+    """Every map, by name, or the sentence with which it was refused.
+
+    None of the label-free ones sees a label of the site.
+    """
     z, source = site.logits, site.source
     here, elsewhere = site.mix_here, site.mix_source
-    return {
-        "uncalibrated": tp.Temperature(1.0),
-        "TS, source": tp.fit_temperature(*source),
-        "ATS, source": tp.fit_attended(*source),
-        "UTS, source mix": tp.fit_uts(z, elsewhere),
-        "UTS, clinic mix": tp.fit_uts(z, here),
-        "prior-matched, source mix": tp.fit_prior_matched(z, elsewhere, source),
-        "prior-matched, clinic mix": tp.fit_prior_matched(z, here, source),
-        "TS-Target (labels)": tp.fit_temperature(z, site.labels),
+    fits = {
+        "uncalibrated": lambda: tp.Temperature(1.0),
+        "TS, source": lambda: tp.fit_temperature(*source),
+        "ATS, source, θ = 1e-5": lambda: tp.fit_attended(*source),
+        "ATS, source, θ = 0.1": lambda: tp.fit_attended(*source, threshold=0.1),
+        "UTS, source mix": lambda: tp.fit_uts(z, elsewhere),
+        "UTS, clinic mix": lambda: tp.fit_uts(z, here),
+        "prior-matched, source mix": lambda: tp.fit_prior_matched(z, elsewhere, source),
+        "prior-matched, clinic mix": lambda: tp.fit_prior_matched(z, here, source),
+        "TS-Target (labels)": lambda: tp.fit_temperature(z, site.labels),
     }
+    maps = {}
+    for name, fit in fits.items():
+        try:
+            maps[name] = fit()
+        except tp.NotIdentified as error:
+            maps[name] = str(error)
+    return maps
 
 
 def melanomas_found(
@@ -108,6 +119,8 @@ def melanomas_found(
 
 def score(site: Site, fitted: Any) -> dict[str, Any]:
     """All metrics of one map on the unseen site, with 95 % intervals drawn by lesion."""
+    if isinstance(fitted, str):
+        return {"not_identified": fitted}
     z = fitted(site.logits)
     found = {
         name: list(tp.metrics.bootstrap(metric, z, site.labels, site.lesions))
@@ -192,7 +205,7 @@ def cases(site: Site, each: int = 8) -> list[dict[str, Any]]:
     shown = {
         "raw": maps["uncalibrated"],
         "TS": maps["TS, source"],
-        "ATS": maps["ATS, source"],
+        "ATS": maps["ATS, source, θ = 0.1"],
         "label-free": maps["prior-matched, clinic mix"],
     }
     p = {name: fitted.predict_proba(site.logits) for name, fitted in shown.items()}
@@ -224,12 +237,15 @@ def cases(site: Site, each: int = 8) -> list[dict[str, Any]]:
 def table(records: list[dict[str, Any]]) -> str:
     """All sites as one Markdown table."""
     head = (
-        "| unseen clinic | calibrator | T | NLL | Brier | ECE | accuracy | melanomas found | AURC |\n"
+        "| unseen clinic | map | T | NLL | Brier | ECE | accuracy | melanomas found | AURC |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
     )
     lines = []
     for record in records:
         for name, found in record["calibrators"].items():
+            if "not_identified" in found:
+                lines.append(f"| {record['site']} | {name} | not identified | | | | | | |\n")
+                continue
             cells = [
                 f"{found[key][0]:.3f} [{found[key][1]:.3f}, {found[key][2]:.3f}]"
                 for key in ("nll", "brier", "ece", "accuracy", "melanomas_found", "aurc")

@@ -218,3 +218,53 @@ def test_a_token_is_asked_for(chromium, serve, settings):
         page.keyboard.press("Enter")
         expect(page.locator("nav [aria-current=page]")).to_have_text("Predict")
         page.close()
+
+
+def test_a_clinic_gets_its_map_and_can_go_back(page, tmp_path, lesions):
+    folder = tmp_path / "clinic"
+    folder.mkdir()
+    for i, content in enumerate(lesions(120)):
+        (folder / f"{i:03}.jpg").write_bytes(content)
+    (folder / "notes.txt").write_text("not a picture")
+    page.goto("/clinic")
+    page.set_input_files("#folder", str(folder))
+    page.get_by_role("button", name="Propose a map").click()
+    page.wait_for_url("**/maps/2", timeout=120_000)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Map 2")
+    expect(page.get_by_role("heading", name="Findings")).to_be_visible()
+    expect(page.get_by_role("heading", name="What this rests on")).to_be_visible()
+    report = page.frame_locator("iframe.report")
+    expect(report.locator("body")).not_to_be_empty()
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    look(page, "map")
+    page.get_by_role("button", name="Accept").click()
+    expect(page.get_by_role("heading", name="In use: map 2")).to_be_visible()
+    look(page, "clinic")
+    page.get_by_role("button", name="Back to the former map (1)").click()
+    expect(page.get_by_role("heading", name="In use: map 1")).to_be_visible()
+    page.get_by_role("button", name="Use again map 2").click()
+    expect(page.get_by_role("heading", name="In use: map 2")).to_be_visible()
+
+
+def test_the_second_of_two_people_is_told(chromium, address, lesions, as_files):
+    import httpx
+
+    with httpx.Client(base_url=address, timeout=120) as program:
+        survey = program.post("/api/v1/surveys").json()["survey"]
+        for part in range(3):
+            files = as_files(lesions(40, first=40 * part))
+            program.post(f"/api/v1/surveys/{survey}/images", files=files)
+        for _ in range(2):
+            program.post(f"/api/v1/surveys/{survey}/proposal", json={"prior": PRIOR})
+    first, second = (chromium.new_page(base_url=address) for _ in range(2))
+    first.goto("/maps/2")
+    second.goto("/maps/3")
+    first.get_by_role("button", name="Accept").click()
+    expect(first.get_by_role("heading", name="In use: map 2")).to_be_visible()
+    second.get_by_role("button", name="Accept").click()
+    expect(second.get_by_role("alert")).to_contain_text("map 2 came into use")
+    first.close()
+    second.close()
+
+
+PRIOR = {"mel": 0.1, "nv": 0.67, "bcc": 0.05, "akiec": 0.04, "bkl": 0.11, "df": 0.01, "vasc": 0.02}

@@ -31,6 +31,39 @@ def test_the_shipped_files_are_small_and_what_their_description_says(model):
     assert right > 0.75
 
 
+def test_the_model_card_says_what_the_validation_rows_say(model):
+    import temperance as tp
+    from temperance_skin_lesion.classes import CLASSES
+
+    card = (models.SHIPPED.parent / "MODEL_CARD.md").read_text("utf-8")
+    z, y = model.source.logits, model.source.labels
+    predicted, fitted = z.argmax(axis=1), tp.fit_temperature(z, y)
+    for k, diagnosis in enumerate(CLASSES):
+        found, right = (np.mean(predicted[rows] == y[rows]) for rows in (y == k, predicted == k))
+        row = f"| {diagnosis.name} (`{diagnosis.code}`) | {np.sum(y == k)} | "
+        assert f"{row}{100 * found:.1f} % | {100 * right:.1f} % |" in card
+    for said in (
+        f"{len(y):,} pictures of {len(np.unique(model.source.lesions)):,} lesions",
+        f"{100 * np.mean(predicted == y):.1f} %",
+        f"uncalibrated NLL {tp.metrics.nll(z, y):.3f}, ECE {tp.metrics.ece(z, y):.3f}",
+        f"temperature {fitted.temperature:.2f}",
+        f"NLL {tp.metrics.nll(fitted(z), y):.3f}, ECE {tp.metrics.ece(fitted(z), y):.3f}",
+    ):
+        assert said in card
+
+
+def test_the_data_card_counts_right(shared_data):
+    card = (models.SHIPPED.parent / "DATA_CARD.md").read_text("utf-8")
+    data = ham10000.load(shared_data / "ham10000_64")
+    assert f"{len(data):,} of the 10,015" in card
+    assert f"{len(np.unique(data.lesions)):,} lesions have {len(data):,} pictures" in card
+    for site in ham10000.SITES:
+        here = data.sites == site
+        counts = np.bincount(data.labels[here], minlength=len(CODES))
+        cells = " | ".join(f"{n:,}" for n in (here.sum(), *counts))
+        assert any(line.startswith(f"| {site} ") and cells in line for line in card.splitlines())
+
+
 def test_a_changed_or_missing_file_is_not_loaded(tmp_path):
     shutil.copytree(models.SHIPPED, tmp_path / "w")
     head = tmp_path / "w" / "head.safetensors"

@@ -129,6 +129,8 @@ def propose(
     survey_id: int | None = None,
 ) -> int:
     """Calibrate on unlabelled logits; ``prior`` is whatever `temperance.calibrate` takes."""
+    if not len(logits):
+        raise NotAcceptable("There are no pictures to calibrate on; add some first.")
     source = (assistant.model.source.logits, assistant.model.source.labels)
     cal = tp.calibrate(logits, prior=prior, source=source, classes=CODES)
     with tempfile.TemporaryDirectory() as directory:

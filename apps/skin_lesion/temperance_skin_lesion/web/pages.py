@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from base64 import b64encode
 from dataclasses import asdict
 from io import BytesIO
@@ -18,7 +19,7 @@ from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
-from temperance_skin_lesion import clinic, monitor, thresholds
+from temperance_skin_lesion import clinic, demo, monitor, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.classes import CLASSES, CODES
 from temperance_skin_lesion.decision import Costs, Policy
@@ -91,15 +92,44 @@ async def predict(request: Request, assistant: Service) -> HTMLResponse:
 
 def _judge(request: Request, assistant: Assistant, files: list[UploadFile]) -> HTMLResponse:
     pictures, contents, problems = read_files(files)
-    cases = assistant.judge(pictures, contents)
+    if not files:
+        problems = [api.Problem(detail="No file was chosen.")]
+    return _results(request, pictures, assistant.judge(pictures, contents), problems)
+
+
+def _results(
+    request: Request, pictures: list[Picture], cases: list[Case], problems: list[api.Problem]
+) -> HTMLResponse:
     results = [
         {"case": CaseOut.of(case, picture.note), "thumbnail": _thumbnail(picture)}
         for case, picture in zip(cases, pictures, strict=True)
     ]
-    if not files:
-        problems = [api.Problem(detail="No file was chosen.")]
     name = "_results.html" if "x-fragment" in request.headers else "predict.html"
     return page(request, name, here="predict", results=results, problems=problems)
+
+
+@router.post("/demo/predict")
+def demo_predict(request: Request, assistant: Service) -> HTMLResponse:
+    """Judge a few pictures drawn by code."""
+    pictures = _drawn(request, 6)
+    return _results(request, pictures, assistant.judge(pictures), [])
+
+
+@router.post("/demo/clinic")
+async def demo_clinic(request: Request, assistant: Service) -> Response:
+    """Calibrate on pictures drawn by code."""
+    async with request.form() as form:
+        mix = _mix(_texts(form))
+    pictures = await run_in_threadpool(_drawn, request, 150)
+    map_id = await run_in_threadpool(_calibrate, request, assistant, pictures, mix)
+    return RedirectResponse(f"/maps/{map_id}", status_code=303)
+
+
+def _drawn(request: Request, n: int) -> list[Picture]:
+    if not request.app.state.settings.demo:
+        raise HTTPException(404, "Pictures are drawn in the demo only.")
+    first = secrets.randbelow(10**6)
+    return demo.drawn(range(first, first + n))
 
 
 @router.get("/clinic")
@@ -135,6 +165,12 @@ async def clinic_upload(request: Request, assistant: Service) -> Response:
 
 def _survey(request: Request, assistant: Assistant, files: list[UploadFile], mix: api.Mix) -> int:
     pictures, _, _ = read_files(files)
+    return _calibrate(request, assistant, pictures, mix)
+
+
+def _calibrate(
+    request: Request, assistant: Assistant, pictures: list[Picture], mix: api.Mix
+) -> int:
     survey = clinic.open_survey(assistant)
     clinic.add_pictures(assistant, survey, pictures)
     agreement = request.app.state.settings.agreement

@@ -161,6 +161,7 @@ function surveyForm(form) {
   const button = form.querySelector("button[type=submit]");
   const progress = form.querySelector("[data-progress]");
   form.addEventListener("submit", async (event) => {
+    if (event.submitter && "drawn" in event.submitter.dataset) return; // the demo's own button
     event.preventDefault();
     for (const old of form.querySelectorAll(".problem")) old.remove();
     const chosen = [...form.querySelectorAll("input[type=file]")].flatMap((input) => [...input.files]);

@@ -1,0 +1,159 @@
+"""From unlabelled pictures of a clinic to a map in use, on logits whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+
+import temperance as tp
+from temperance_skin_lesion import clinic
+from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.clinic import Agreement
+from temperance_skin_lesion.store import MapRow, SurveyImage
+
+
+@pytest.fixture
+def shifted(model):
+    """Validation rows of a clinic with few nevi, logits twice as large, and their labels."""
+    rng = np.random.default_rng(0)
+    weight = np.where(model.source.labels == 1, 0.25, 1.0)
+    rows = rng.choice(len(weight), 800, p=weight / weight.sum())
+    noise = rng.normal(0, 0.05, (800, len(CODES)))  # no two rows are alike, none is the source's
+    return 2 * model.source.logits[rows].astype(float) + noise, model.source.labels[rows]
+
+
+@pytest.fixture
+def survey(assistant, shifted):
+    """A survey that holds the shifted logits."""
+    survey_id = clinic.open_survey(assistant)
+    with assistant.store.writing() as session:
+        for i, z in enumerate(shifted[0]):
+            session.add(SurveyImage(survey_id=survey_id, sha256=f"{i:064x}", logits=z.tolist()))
+    return survey_id
+
+
+def mix(labels):
+    return np.bincount(labels, minlength=len(CODES)) / len(labels)
+
+
+def shown(assistant, map_id):
+    with assistant.store.reading() as session:
+        return session.get(MapRow, map_id)
+
+
+def activation(assistant):
+    with assistant.store.reading() as session:
+        return assistant.active(session).activation
+
+
+def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey, shifted):
+    logits, labels = shifted
+    wide = Agreement(temperature=(0.5, 10), bias=10)
+    map_id = clinic.propose_from_survey(assistant, survey, mix(labels), wide)
+    row = shown(assistant, map_id)
+    assert row.verdict == "improved"
+    assert row.status == "proposed"
+    assert row.summary["rows"] == 800
+    assert row.summary["prior"] == pytest.approx(mix(labels))
+    low, high = row.summary["accuracy"][1:]
+    assert 0 < low < high < 1
+    with assistant.store.reading() as session:
+        before = assistant.active(session).probabilities(logits)
+    clinic.accept(assistant, map_id, activation(assistant))
+    with assistant.store.reading() as session:
+        after = assistant.active(session).probabilities(logits)
+    errors = [tp.metrics.ece(tp.from_probabilities(p), labels) for p in (before, after)]
+    assert errors[1] < errors[0] / 2
+    assert "<html" in row.report.lower()
+
+
+def test_a_mix_that_nobody_knows_is_estimated_and_said_to_be(assistant, survey):
+    row = shown(assistant, clinic.propose_from_survey(assistant, survey, None, Agreement()))
+    assert row.summary["prior_kind"] == "estimated"
+    assert "TP105" in {finding["code"] for finding in row.summary["findings"]}
+
+
+def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, shifted):
+    narrow = Agreement(temperature=(0.9, 1.1))
+    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), narrow)
+    assert "outside the agreed range 0.9 to 1.1" in shown(assistant, map_id).summary["objection"]
+    with pytest.raises(clinic.NotAcceptable, match="outside the range agreed"):
+        clinic.accept(assistant, map_id, activation(assistant))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "rows", "word"),
+    [
+        (tp.Temperature(2), 99, "fewer than the 100"),
+        (tp.Temperature(5.01), 100, "outside the agreed range"),
+        (tp.Temperature(0.4), 100, "outside the agreed range"),
+        (tp.BiasedTemperature(2, [0, 0, 4.1, 0, 0, 0, 0]), 100, "differ by 4.10"),
+        (tp.BiasedTemperature(2, [5, 5, 5, 5, 5, 5, 5]), 100, ""),
+        (tp.Temperature(2), 100, ""),
+    ],
+)
+def test_the_agreement_objects_where_it_should(fitted, rows, word):
+    objection = Agreement().objection(fitted, rows)
+    assert word in objection
+    assert bool(word) == bool(objection)
+
+
+def test_too_few_pictures_are_refused_with_a_reason(client, lesions, as_files):
+    survey = client.post("/api/v1/surveys").json()["survey"]
+    contents = lesions(3)
+    added = client.post(
+        f"/api/v1/surveys/{survey}/images", files=as_files([*contents, b"x"])
+    ).json()
+    assert (added["pictures"], len(added["problems"])) == (3, 1)
+    again = client.post(f"/api/v1/surveys/{survey}/images", files=as_files(contents)).json()
+    assert again["pictures"] == 3
+    proposal = client.post(f"/api/v1/surveys/{survey}/proposal", json={"prior": None})
+    assert proposal.status_code == 201
+    refused = proposal.json()
+    assert refused["verdict"] == "refused"
+    assert refused["summary"]["findings"][0]["code"] == "TP301"
+    seen = {"seen": client.get("/api/v1/active").json()["activation"]}
+    accepted = client.post(f"/api/v1/maps/{refused['id']}/accept", json=seen)
+    assert accepted.status_code == 422
+    page = client.get(f"/maps/{refused['id']}", headers={"Accept": "text/html"}).text
+    assert "This map cannot be accepted." in page
+    assert client.post(f"/api/v1/maps/{refused['id']}/reject").json()["status"] == "rejected"
+    assert client.post(f"/api/v1/maps/{refused['id']}/reject").status_code == 409
+    report = client.get(f"/maps/{refused['id']}/report")
+    assert "sandbox" in report.headers["content-security-policy"]
+
+
+def test_an_empty_survey_and_an_unknown_one_are_said(client):
+    survey = client.post("/api/v1/surveys").json()["survey"]
+    empty = client.post(f"/api/v1/surveys/{survey}/proposal", json={"prior": None})
+    assert empty.status_code == 422
+    assert "no pictures" in empty.json()["detail"]
+    assert client.post("/api/v1/surveys/99/proposal", json={"prior": None}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        {"mel": 1.0},
+        dict.fromkeys(CODES, 0.2),
+        dict.fromkeys(CODES, -1 / 7),
+        {**dict.fromkeys(CODES, 0.1), "mel": 0.4, "other": 0.0},
+    ],
+)
+def test_what_is_no_mix_is_refused(client, prior):
+    survey = client.post("/api/v1/surveys").json()["survey"]
+    answer = client.post(f"/api/v1/surveys/{survey}/proposal", json={"prior": prior})
+    assert answer.status_code == 422
+    assert "prior must" in answer.text
+
+
+def test_cases_of_the_log_become_a_proposal(client, lesions, as_files):
+    client.post("/api/v1/predict", files=as_files(lesions(40)))
+    proposed = client.post("/api/v1/drift/proposal", json={"prior": None})
+    assert proposed.status_code == 201
+    assert proposed.json()["origin"] == "cases"
+    assert proposed.json()["status"] == "proposed"
+    assert not proposed.json()["within_agreement"]  # 40 are fewer than agreed
+    assert client.get("/api/v1/active").json()["map"] == 1

@@ -1,0 +1,42 @@
+"""Requests that nobody thought of, made from the interface's own description: never a 500."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+pytest.importorskip("schemathesis", reason="schemathesis is not installed (extra 'test')")
+
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+
+pytestmark = pytest.mark.slow
+
+
+def test_no_request_makes_the_server_fail(client):
+    schema = schemathesis.openapi.from_url(f"{client.base_url}/api/openapi.json")
+    tried = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=25,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(case=operation.as_strategy())
+        def attack(case):
+            nonlocal tried
+            tried += 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the tool about itself
+                response = case.call()
+            case.validate_response(response, checks=[not_a_server_error])
+
+        attack()
+    assert tried > 300
+    assert client.get("/api/v1/health").json()["status"] == "ok"
