@@ -38,7 +38,9 @@ format: $(READY)/lint  ## let ruff rewrite what it can
 	$(BIN)/ruff format
 
 bench: $(READY)/test  ## speed beside the peers, as ratios
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/peers.py $(ARGS)
+	for file in benchmarks/*.py; do \
+	  OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python $$file $(ARGS) || exit 1; \
+	done
 
 docs: $(READY)/docs  ## the manual, into docs/_build/html
 	rm -rf docs/api/generated
