@@ -51,14 +51,12 @@ def test_there_are_nineteen():
 
 
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
-@pytest.mark.parametrize(
-    "shape", [(5, 28, 28), (5, 28, 28, 1), (3, 32, 32, 3), (2, 37, 50, 3), (2, 100, 65, 1)]
-)
+@pytest.mark.parametrize("shape", [(5, 28, 28), (5, 28, 28, 1), (2, 37, 50, 3), (2, 100, 65, 1)])
 def test_shape_and_type_are_kept_and_the_input_is_not_touched(name, shape):
     original = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     images = original.copy()
     images.flags.writeable = False
-    for severity in SEVERITIES:
+    for severity in (1, 5):
         shifted = shifts.corrupt(images, name, severity)
         assert shifted.shape == shape
         assert shifted.dtype == np.uint8
@@ -94,7 +92,7 @@ def test_strided_input_is_the_same_as_contiguous(name, small):
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
 def test_an_image_does_not_depend_on_those_after_it(name, small):
     whole = shifts.corrupt(small, name, 3, seed=7)
-    for count in (1, 3, 50):
+    for count in (1, 50):
         assert (shifts.corrupt(small[:count], name, 3, seed=7) == whole[:count]).all()
 
 
@@ -149,7 +147,7 @@ def test_severity_is_monotone_in_distance(name, small):
 @pytest.mark.parametrize("name", ORDERED)
 def test_severity_is_monotone_in_distance_on_real_images(name, shared_data):
     with np.load(shared_data / "cifar10_small.npz") as data:
-        images = data["x_test"][:500]
+        images = data["x_test"][:170]
     distances = [distance(images, name, severity) for severity in SEVERITIES]
     assert (np.diff(distances) > 0).all(), distances
 
