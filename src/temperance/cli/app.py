@@ -20,10 +20,8 @@ Labels = Annotated[
 ]
 Method = Literal["temperature", "vector", "matrix", "biased", "attended"]
 
-FILES = (
-    "Files of logits: .npz (logits, labels, classes, prior, groups), .npy, .csv and .parquet "
-    "(logit_0, logit_1, ..., label, group), .safetensors."
-)
+FILES = """Files of logits: .npz and .safetensors (logits, labels, classes, prior, groups),
+.csv and .parquet (logit_0, logit_1, ..., label, group), .npy (logits alone)."""
 CODES = "Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input."
 
 
@@ -38,6 +36,7 @@ app = App(
     help="Trustworthy confidence for a trained classifier on shifted data, without labels.",
     help_epilogue=f"Begin with: temperance demo\n\n{FILES}\n\n{CODES}",
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # main() says what it left behind
     version=_version,
 )
 
@@ -46,11 +45,13 @@ app = App(
     help_epilogue="""Examples:
 
   temperance calibrate target.npz --prior prior.json --out cal.json
-  temperance calibrate target.npz --prior 0.7,0.2,0.1 --source val.npz --report report.html
-  temperance calibrate clinic.parquet --source val.parquet --prior source --json | jq .verdict
+  temperance calibrate target.npz --source val.npz --report report.html
+  temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
 
-prior.json holds a list in the order of the classes, or an object by class name. A pair [low, high]
-in place of a number is a range; {"about": [...], "rows": 100} says how well the mix is known."""
+The prior is the class mix of the target. prior.json holds a list in the order
+of the classes, or an object by class name; a pair [low, high] is a range, and
+{"about": [...], "rows": 100} says how well the mix is known. Without --prior
+the one inside the file is used, or it is estimated from the source."""
 )
 def calibrate(
     target: Path,
@@ -72,8 +73,7 @@ def calibrate(
     target
         Logits of the shifted rows, without labels.
     prior
-        Class mix of these rows: a JSON file, numbers with commas, 'uniform' or 'source'. Without
-        it the mix inside the file is used, or it is estimated from the source.
+        Class mix of the target: a JSON file, numbers with commas, 'uniform' or 'source'.
     source
         Labelled rows from before the shift.
     out
@@ -216,7 +216,7 @@ def apply(
 
   temperance evaluate test.npz
   temperance evaluate test.npz --map cal.json --json
-  temperance evaluate test.npz --map cal.json --max-ece 0.05     (exit 1 if it is larger)"""
+  temperance evaluate test.npz --map cal.json --max-ece 0.05"""
 )
 def evaluate(
     test: Path,
@@ -229,12 +229,12 @@ def evaluate(
     min_accuracy: float | None = None,
     json: Json = False,
 ) -> int:
-    """Measure accuracy and calibration on labelled rows, with 95 % intervals.
+    """Measure accuracy and calibration on labelled rows, with 95% intervals.
 
     Parameters
     ----------
     test
-        Logits and labels. Groups in the file (patients, sites) widen the intervals as they should.
+        Logits and labels; with groups (patients, sites) the intervals are by group.
     map
         Measure after this map too.
     max_ece
@@ -287,8 +287,7 @@ def report(
     out
         Where to write the page.
     labelled
-        Rows of the target that have been labelled since: what they measure is set beside what was
-        estimated.
+        Rows of the target that have labels now: to set what they measure beside the estimates.
     """
     from temperance import report as page
     from temperance.cli import inputs, screen

@@ -1,0 +1,273 @@
+"""Every command, as a person types it: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import temperance as tp
+from temperance import demo
+from temperance.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files as users have them: MNIST digits, source and rotated, in several formats."""
+    path = tmp_path_factory.mktemp("files")
+    source, target = demo.load("source"), demo.load("rotated_60")
+    names = source.classes
+    np.savez(path / "source.npz", logits=source.logits, labels=source.labels, classes=names)
+    np.savez(path / "target.npz", logits=target.logits, classes=names)
+    np.savez(path / "test.npz", logits=target.logits, labels=target.labels, classes=names)
+    np.save(path / "z.npy", source.logits)
+    np.save(path / "y.npy", source.labels)
+    exact = source.logits.astype(np.float32)  # half precision loses digits as text
+    frame = pd.DataFrame({f"logit_{k}": exact[:, k] for k in range(10)})
+    frame["label"] = source.labels
+    frame.to_csv(path / "source.csv", index=False)
+    frame.to_parquet(path / "source.parquet")
+    (path / "prior.json").write_text(json.dumps(demo.class_mix().tolist()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def calibrated(folder):
+    out = folder / "cal.json"
+    arguments = ["calibrate", folder / "target.npz", "--prior", folder / "prior.json"]
+    arguments += ["--source", folder / "source.npz", "--out", out]
+    arguments += ["--report", folder / "report.html"]
+    assert main([str(argument) for argument in arguments]) == 0
+    return out
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_calibrate_writes_what_the_library_computes(folder, calibrated):
+    target, source = demo.load("rotated_60"), demo.load("source")
+    expected = tp.calibrate(
+        target.logits,
+        demo.class_mix(),
+        (source.logits, source.labels),
+        classes=source.classes,
+    )
+    assert tp.load(calibrated).to_dict() == expected.to_dict()
+    assert (folder / "report.html").read_text("utf-8") == expected.to_html()
+
+
+def test_calibrate_says_what_it_means(folder, capsys):
+    code, out, _ = run(
+        capsys,
+        *("calibrate", folder / "target.npz", "--prior", "source"),
+        *("--source", folder / "source.npz"),
+    )
+    assert code == 0
+    assert "Verdict: improved" in out
+    assert "On these 4,000 rows the model says it is 88% sure on average" in out
+    assert "TP104 warn" in out
+    assert "\x1b[" not in out  # no colours in a pipe
+
+
+def test_json_stands_alone(folder, capsys):
+    code, out, _ = run(
+        capsys,
+        *("calibrate", folder / "target.npz", "--prior", "uniform", "--json"),
+        *("--source", folder / "source.parquet"),
+    )
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["verdict"] == "improved"
+    assert facts["facts"]["n_target"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("prior", "kind"),
+    [
+        ([0.1] * 10, "given"),
+        ({str(k): 0.1 for k in range(10)}, "given"),
+        ([[0.05, 0.2]] * 10, "range"),
+        ({"about": [0.1] * 10, "rows": 50}, "about"),
+        ({str(k): [0.05, 0.2] for k in range(10)}, "range"),
+    ],
+)
+def test_every_form_of_prior(folder, capsys, tmp_path, prior, kind):
+    path = tmp_path / "mix.json"
+    path.write_text(json.dumps(prior))
+    code, out, _ = run(
+        capsys,
+        *("calibrate", folder / "target.npz", "--prior", path, "--json"),
+        *("--source", folder / "source.npz"),
+    )
+    assert code == 0
+    assert json.loads(out)["facts"]["prior_kind"] == kind
+
+
+def test_a_refusal_is_said_saved_and_ends_with_1(capsys, tmp_path):
+    z = np.random.default_rng(0).normal(size=(12, 3))
+    np.savez(tmp_path / "few.npz", logits=z)
+    code, out, _ = run(
+        capsys,
+        "calibrate",
+        tmp_path / "few.npz",
+        "--prior",
+        "uniform",
+        "--out",
+        tmp_path / "c.json",
+    )
+    assert code == 1
+    assert "Verdict: refused" in out
+    assert "12 target rows are too few" in out
+    assert tp.load(tmp_path / "c.json").map == tp.Temperature(1.0)
+
+
+@pytest.mark.parametrize("file", ["source.npz", "source.csv", "source.parquet"])
+def test_fit_agrees_with_the_library(folder, capsys, tmp_path, file):
+    out = tmp_path / "map.json"
+    code, shown, _ = run(capsys, "fit", folder / file, "--out", out)
+    source = demo.load("source")
+    expected = tp.fit_temperature(source.logits, source.labels)
+    assert code == 0
+    assert tp.load(out).temperature == pytest.approx(expected.temperature, rel=1e-6)
+    assert f"Temperature {expected.temperature:.4g}" in shown
+
+
+def test_fit_takes_labels_from_a_second_file(folder, capsys, tmp_path):
+    out = tmp_path / "map.json"
+    code, shown, _ = run(
+        capsys, "fit", folder / "z.npy", "--labels", folder / "y.npy", "--out", out, "--json"
+    )
+    assert code == 0
+    assert json.loads(shown)["map"]["temperature"] == tp.load(out).temperature
+
+
+@pytest.mark.parametrize("method", ["vector", "matrix", "biased", "attended"])
+def test_every_method_can_be_fitted(folder, capsys, tmp_path, method):
+    out = tmp_path / "map.safetensors"
+    code, _, _ = run(capsys, "fit", folder / "source.npz", "--method", method, "--out", out)
+    assert code == 0
+    assert tp.load(out).kind == {"attended": "temperature"}.get(method, method)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors"])
+def test_apply_is_the_map(folder, calibrated, capsys, tmp_path, suffix):
+    from temperance import files
+
+    out = tmp_path / f"out{suffix}"
+    code, shown, said = run(
+        capsys, "apply", folder / "target.npz", "--map", calibrated, "--out", out
+    )
+    assert code == 0
+    assert shown == ""
+    assert str(out) in said
+    expected = tp.load(calibrated).map(demo.load("rotated_60").logits)
+    np.testing.assert_array_equal(files.read(out).logits.astype(np.float16), expected)
+
+
+def test_apply_can_write_probabilities(folder, calibrated, capsys, tmp_path):
+    out = tmp_path / "p.csv"
+    arguments = ("apply", folder / "target.npz", "--map", calibrated, "--out", out)
+    code, _, _ = run(capsys, *arguments, "--probabilities")
+    assert code == 0
+    p = pd.read_csv(out)
+    assert list(p) == [f"prob_{k}" for k in range(10)]
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=5e-3)  # half precision in, half out
+
+
+def test_evaluate_measures_before_and_after(folder, calibrated, capsys):
+    code, out, _ = run(capsys, "evaluate", folder / "test.npz", "--map", calibrated, "--json")
+    facts = json.loads(out)
+    rows = demo.load("rotated_60")
+    expected = tp.metrics.evaluate(rows.logits, rows.labels)
+    assert code == 0
+    assert facts["before"]["nll"][0] == pytest.approx(expected.nll)
+    assert facts["after"]["ece"][0] < facts["before"]["ece"][0] / 2
+    low, high = facts["before"]["accuracy"][1:]
+    assert low < expected.accuracy < high
+
+
+def test_a_gate_fails_with_1_and_says_why(folder, calibrated, capsys):
+    arguments = ("evaluate", folder / "test.npz", "--map", calibrated)
+    code, out, _ = run(capsys, *arguments, "--max-ece", "0.01", "--min-accuracy", "0.99")
+    assert code == 1
+    assert "Gate failed: ECE" in out
+    assert "Gate failed: accuracy" in out
+    code, _, _ = run(capsys, *arguments, "--max-ece", "0.9")
+    assert code == 0
+
+
+def test_groups_in_a_file_widen_the_intervals(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(30), 20)
+    y = rng.integers(3, size=600)
+    hard = np.where(rng.random(30)[patient] < 0.5, y, (y + 1) % 3)
+    z = 3 * np.eye(3)[hard] + rng.normal(size=(600, 3))
+    widths = []
+    for extra in ({}, {"groups": patient}):
+        np.savez(tmp_path / "t.npz", logits=z, labels=y, **extra)
+        _, out, _ = run(capsys, "evaluate", tmp_path / "t.npz", "--json")
+        _, low, high = json.loads(out)["before"]["accuracy"]
+        widths.append(high - low)
+    assert widths[1] > 2 * widths[0]
+
+
+def test_report_sets_measured_beside_estimated(folder, calibrated, capsys, tmp_path):
+    out = tmp_path / "report.html"
+    code, _, _ = run(capsys, "report", calibrated, "--out", out, "--labelled", folder / "test.npz")
+    text = out.read_text("utf-8")
+    assert code == 0
+    assert 'id="measured"' in text
+    assert "4,000 rows of the target have labels" in text
+
+
+def test_inspect_shows_what_is_held(calibrated, capsys, tmp_path):
+    code, out, _ = run(capsys, "inspect", calibrated)
+    assert code == 0
+    assert "calibration, format 1" in out
+    assert "sha256: matches" in out
+    assert "Verdict: improved" in out
+    tp.save(tp.Temperature(2.0), tmp_path / "map.json", classes=["a", "b"])
+    code, out, _ = run(capsys, "inspect", tmp_path / "map.json")
+    assert code == 0
+    assert "temperature 2" in out
+    code, out, _ = run(capsys, "inspect", calibrated, "--json")
+    assert json.loads(out)["kind"] == "calibration"
+
+
+def test_other_classes_or_another_order_are_refused(capsys, tmp_path):
+    tp.save(tp.Temperature(2.0), tmp_path / "map.json", classes=["cat", "dog", "owl"])
+    z = np.random.default_rng(0).normal(size=(50, 3))
+    np.savez(tmp_path / "t.npz", logits=z, classes=["cat", "owl", "dog"])
+    code, _, said = run(
+        capsys,
+        "apply",
+        tmp_path / "t.npz",
+        "--map",
+        tmp_path / "map.json",
+        "--out",
+        tmp_path / "o.npz",
+    )
+    assert code == 2
+    assert "Class 1 is 'dog' in the map and 'owl' in the rows" in said
+    assert not (tmp_path / "o.npz").exists()
+
+
+def test_the_same_command_writes_the_same_bytes(folder, capsys, tmp_path):
+    for name in ("a", "b"):
+        arguments = ("calibrate", folder / "target.npz", "--prior", folder / "prior.json")
+        run(
+            capsys,
+            *arguments,
+            "--out",
+            tmp_path / f"{name}.json",
+            "--report",
+            tmp_path / f"{name}.html",
+        )
+    for suffix in ("json", "html"):
+        first, second = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in "ab")
+        assert first == second

@@ -1,0 +1,138 @@
+"""The page as a reader meets it, in Chromium."""
+
+from __future__ import annotations
+
+import pytest
+from report_cases import KINDS, calibration, simulated
+
+from temperance import report
+
+pytestmark = pytest.mark.browser
+
+SECTIONS = (
+    "confidence",
+    "findings",
+    "class-mix",
+    "estimates",
+    "assumptions",
+    "what-next",
+    "model-card",
+)
+SIZES = {"desktop": (1200, 900), "phone": (360, 740)}
+
+# Contrast of every piece of text with what lies behind it, as WCAG 2 defines it.
+CONTRAST = """() => {
+  const parse = c => (c.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+  const level = ([r, g, b]) => .2126 * light(r) + .7152 * light(g) + .0722 * light(b);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  let worst = [99, ''];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; node = walk.nextNode();) {
+    const e = node.parentElement;
+    if (!node.data.trim() || e.closest('script, style, .hidden')) continue;
+    const [a, b] = [level(parse(getComputedStyle(e).color)), level(behind(e))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < worst[0]) worst = [ratio, node.data.trim()];
+  }
+  return worst;
+}"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    paths = {kind: folder / f"{kind.replace(' ', '-')}.html" for kind in KINDS}
+    for kind, path in paths.items():
+        calibration(kind).to_html(path)
+    cal = calibration("improved")
+    paths["with labels"] = folder / "audit.html"
+    report.to_html(cal, paths["with labels"], audit=cal.audit(*simulated(2000, seed=1)))
+    return paths
+
+
+@pytest.fixture(params=[*KINDS, "with labels"])
+def path(request, pages):
+    return pages[request.param]
+
+
+@pytest.fixture
+def opened(chromium):
+    """Open a page in a fresh context, and note whatever it says or asks for."""
+    contexts = []
+
+    def open_page(path, **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("dialog", lambda dialog: page.said.append(dialog.message))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_silent_alone_and_no_wider_than_the_screen(opened, path, size):
+    width, height = SIZES[size]
+    page = opened(path, viewport={"width": width, "height": height})
+    assert page.said == []
+    assert page.asked == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for section in SECTIONS:
+        assert page.locator(f"#{section}").bounding_box()["height"] > 40
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_page(opened, path, scheme):
+    page = opened(path, color_scheme=scheme)
+    ratio, text = page.evaluate(CONTRAST)
+    assert ratio >= 4.5, text
+
+
+def test_nothing_is_missing_without_scripts(opened, path):
+    with_scripts, without = opened(path), opened(path, java_script_enabled=False)
+    # Without scripts nothing can be evaluated in the page: compare what is drawn.
+    assert without.said == []
+    assert without.screenshot(full_page=True) == with_scripts.screenshot(full_page=True)
+
+
+def test_hostile_names_run_nothing(opened, pages):
+    page = opened(pages["hostile"])
+    assert page.title() == "Calibration report: improved"
+    assert page.said == []
+    assert page.locator("img").count() == 0
+    assert page.evaluate("JSON.parse(document.getElementById('facts').textContent).verdict")
+
+
+def test_the_facts_can_be_read_by_a_program(opened, path):
+    page = opened(path)
+    facts = page.evaluate("JSON.parse(document.getElementById('facts').textContent)")
+    assert facts["verdict"] in page.inner_text("header")
+
+
+def test_it_prints(opened, pages):
+    page = opened(pages["with labels"])
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= pdf.count(b"/Type /Page\n") <= 8
+
+
+def test_headings_lead_through_the_page_by_keyboard(opened, pages):
+    page = opened(pages["improved"])
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Confidence"
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#confidence")

@@ -1,0 +1,198 @@
+"""The page says what the facts say, stays small, and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from report_cases import HOSTILE, KINDS, calibration, simulated
+
+import temperance as tp
+from temperance import report
+from temperance.report import words
+
+SECTIONS = (
+    "confidence",
+    "findings",
+    "class-mix",
+    "estimates",
+    "assumptions",
+    "what-next",
+    "model-card",
+)
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements in order, text by element, nesting."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.stack, self.words, self.facts = [], [], [], ""
+        self.feed(text)
+        assert self.stack == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if self.stack[-1:] == ["script"]:
+            self.facts += data
+        elif self.stack[-1:] != ["style"]:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def ids(self):
+        return [attrs["id"] for _, attrs in self.tags if "id" in attrs]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request):
+    cal = calibration(request.param)
+    return request.param, cal, cal.to_html()
+
+
+def test_every_section_is_there_and_named_once(case):
+    _, _, text = case
+    page = Page(text)
+    assert set(SECTIONS) <= set(page.ids())
+    assert len(page.ids()) == len(set(page.ids()))
+    targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
+    assert set(targets) <= set(page.ids())
+
+
+def test_the_verdict_and_its_meaning_come_first(case):
+    _, cal, text = case
+    page = Page(text)
+    assert f"Verdict: {cal.verdict}" in page.text[:200]
+    assert words.meaning(cal)[:60] in page.text[:400]
+
+
+def test_it_is_one_small_file_that_asks_for_nothing(case):
+    _, _, text = case
+    assert len(text.encode()) < 1_000_000
+    page = Page(text)
+    assert not {"link", "img", "iframe", "object", "form"} & {tag for tag, _ in page.tags}
+    assert not re.search(r"url\(|@import|https?://", text.split('id="facts"')[0])
+    assert "default-src 'none'" in text
+
+
+def test_the_facts_inside_are_the_facts(case):
+    kind, cal, text = case
+    facts = json.loads(Page(text).facts)
+    if kind == "many classes":
+        assert facts["facts"]["n_target"] == 1500
+    else:
+        assert facts == json.loads(json.dumps(cal.to_dict()))
+
+
+def test_every_finding_stands_with_its_advice(case):
+    _, cal, text = case
+    page = Page(text)
+    for finding in cal.findings:
+        assert finding.code in page.text
+        assert " ".join(finding.advice[:200].split()) in page.text
+
+
+def test_nothing_estimated_is_called_measured(case):
+    _, cal, text = case
+    assert "every number about it here is an estimate" in Page(text).text
+    if cal.verdict == "refused":
+        assert "not known" in Page(text).text
+
+
+def test_a_hostile_name_is_inert():
+    text = calibration("hostile").to_html()
+    page = Page(text)
+    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "facts"}]
+    assert not [a for _, attrs in page.tags for a in attrs if a.startswith("on")]
+    assert "49" not in page.text.split("{{ 7 * 7 }}")[0][-5:]
+    assert "{{ 7 * 7 }}" in page.text
+    assert json.loads(page.facts)["facts"]["classes"] == HOSTILE
+    assert len(text) < 200_000
+    assert "x" * 100 not in page.text  # cut, but whole in the facts
+
+
+def test_of_many_classes_the_most_different_are_shown():
+    page = Page(calibration("many classes").to_html())
+    assert "980 other classes" in page.text
+
+
+def test_tables_and_figures_have_names(case):
+    _, _, text = case
+    page = Page(text)
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("caption") == tags.count("table")
+    for tag, attrs in page.tags:
+        if tag == "svg":
+            assert attrs.get("aria-hidden") == "true" or attrs.get("aria-label")
+    headings = [int(tag[1]) for tag in tags if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == 1
+    assert all(b - a <= 1 for a, b in pairwise(headings))
+    assert dict(page.tags)["html"]["lang"] == "en"
+
+
+def test_measured_stands_beside_estimated():
+    cal = calibration("improved")
+    z, y = simulated(2000, seed=1)
+    audit = cal.audit(z, y)
+    text = report.to_html(cal, audit=audit)
+    page = Page(text)
+    assert "measured" in page.ids()
+    assert words.between(audit.accuracy) in page.text
+    assert words.between(cal.accuracy) in page.text
+    assert json.loads(page.facts)["audit"]["n"] == 2000
+    assert "every number about it here is an estimate" not in page.text
+
+
+def test_disagreement_with_labels_is_said_aloud():
+    cal = calibration("improved")
+    z, y = simulated(500, seed=1)
+    page = Page(report.to_html(cal, audit=cal.audit(z, (y + 1) % 5)))
+    assert "does not agree" in page.text
+
+
+def test_the_file_is_the_page(tmp_path):
+    cal = calibration("improved")
+    text = cal.to_html(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text("utf-8") == text
+    assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
+
+
+def test_the_size_does_not_follow_the_rows():
+    small, large = (
+        len(tp.calibrate(simulated(n, seed=1)[0], [0.2] * 5).to_html()) for n in (500, 20_000)
+    )
+    assert abs(large - small) < 5_000
+
+
+def test_the_summary_of_a_notebook(case):
+    _, cal, _ = case
+    summary = cal._repr_html_()
+    page = Page(summary)
+    assert f"Verdict: {cal.verdict}" in page.text
+    assert len(summary) < 20_000
+    assert "<script" not in summary
+
+
+def test_plain_words():
+    assert words.percent(0.5) == "50%"
+    assert words.percent(0.004) == "0.4%"
+    assert words.percent(0) == "0%"
+    assert words.between((0.5, 0.0, 1.0)) == "not known"
+    assert "…" in words.evidence_text({"classes": ["c"] * 20})
