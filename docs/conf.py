@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -38,3 +42,12 @@ html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_title = f"temperance {release}"
 html_copy_source = False
+
+
+def setup(app: Sphinx) -> None:
+    """Leave out ``set_..._request``, which scikit-learn adds to estimators and explains itself."""
+    app.connect("autodoc-skip-member", _is_routing)
+
+
+def _is_routing(_app: Sphinx, _what: str, name: str, _obj: object, skip: bool, *_: object) -> bool:
+    return skip or (name.startswith("set_") and name.endswith("_request"))
