@@ -20,7 +20,7 @@ def show_demo(comparisons: Sequence[Comparison], written: dict[str, Path]) -> No
     say("A digit reader, and digits that arrive rotated", "bold")
     say()
     say(
-        f"A small network (LeNet-5) reads handwritten digits. At home, on {2000:,} digits it had "
+        f"A small network (LeNet-5) reads handwritten digits. At home, on 2,000 digits it had "
         f"never seen, it is right {percent(source['accuracy'])} of the time. Then the scanner is "
         f"mounted askew: 4,000 digits arrive rotated, first by 30 degrees, then by 60. Nobody "
         f"labels them. All that is known is how often each digit occurs."

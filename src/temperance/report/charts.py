@@ -58,10 +58,10 @@ def histograms(calibration: Calibration) -> list[Histogram]:
             f"{percent(source['confidence'])} sure, right {percent(source['accuracy'])} (measured)"
         )
         found[0] = found[0]._replace(words=words)
-    pairs = (
-        ("Target, the model's own confidence", "target_before", facts["accuracy_before"]),
-        ("Target, calibrated confidence", "target_after", list(calibration.accuracy)),
-    )
+    pairs = [("Target, the model's own confidence", "target_before", facts["accuracy_before"])]
+    if calibration.verdict != "refused":
+        after = list(calibration.accuracy)
+        pairs.append(("Target, calibrated confidence", "target_after", after))
     for name, key, accuracy in pairs:
         sure = facts["confidence_" + key.removeprefix("target_")]
         found.append(_histogram(name, key, counts, sure, accuracy))
@@ -78,8 +78,12 @@ def _histogram(
         for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True)
         if height
     ]
-    right = between(accuracy) + " (estimated)" if known(accuracy) else "not known how often"
-    words = f"{percent(sure)} sure, right {right}"
+    right = (
+        f"right {between(accuracy)} (estimated)"
+        if known(accuracy)
+        else "how often right: not known"
+    )
+    words = f"{percent(sure)} sure, {right}"
     look = key.removeprefix("target_")
     band = accuracy if known(accuracy) else None
     return Histogram(name, look, bars, percent(top / total), sure, band, words)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from temperance.calibration import Calibration
 
 SHOWN = 20  # classes in the table of the class mix
-LONGEST = 80  # characters of a class name
+LONGEST = 48  # characters of a class name
+ROWS = 80  # rows to label that are listed
 SENTENCE = 600  # characters of a sentence that may hold a class name
 LIMIT = 500_000  # characters of the facts inside the page
 FIRST = 1_000  # entries that are kept of a list when the facts are longer
@@ -31,7 +32,8 @@ SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"
 def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
     """Return everything that the page says."""
     facts = calibration.facts
-    risk = risk_lines(facts)
+    # Expected errors are those that the map implies: without one there is nothing to expect.
+    risk = None if calibration.verdict == "refused" else risk_lines(facts)
     return {
         "verdict": calibration.verdict,
         "headline": HEADLINES[calibration.verdict],
@@ -45,7 +47,7 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
         "beliefs": _beliefs(calibration),
         "assumptions": [cut(text, SENTENCE) for text in facts["assumptions"]],
         "would_change": [cut(text, SENTENCE) for text in facts["would_change"]],
-        "label_next": facts["label_next"] if audit is None else audit.label_next,
+        "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
         "audit": None if audit is None else _audit(calibration, audit.to_dict()),
         "card": _card(calibration),
         "facts_json": _facts_json(calibration, audit),
@@ -187,6 +189,8 @@ def _card(calibration: Calibration) -> list[tuple[str, str]]:
         f"Confidence of this classifier on rows like the {facts['n_target']:,} it was calibrated "
         f"for, with the class mix stated above. It supports a human decision; it does not make one."
     )
+    if calibration.verdict == "refused":
+        use = "None. The calibration was refused; the model's own confidence is unchanged."
     not_for = (
         "Another model, other classes or another order of classes, rows of unknown classes, "
         "another site or another class mix: calibrate again there."

@@ -17,12 +17,12 @@ HEADLINES = {
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, with a digit more where it is near 0 or 100.
+    """Return a share in per cent, with a digit more where it is small or nearly all.
 
-    >>> percent(0.5481), percent(0.997), percent(1.0)
-    ('55%', '99.7%', '100%')
+    >>> percent(0.5481), percent(0.923), percent(0.997), percent(0.0241), percent(1.0)
+    ('55%', '92%', '99.7%', '2.4%', '100%')
     """
-    digits = 1 if 0 < min(share, 1 - share) < 0.0995 else 0
+    digits = 1 if 0 < share < 0.0995 or 0.985 < share < 1 else 0
     return f"{100 * share:.{digits}f}%"
 
 
