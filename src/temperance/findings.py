@@ -252,7 +252,7 @@ def about_estimates(evidence: Evidence | None, spread: float) -> Iterator[Findin
             "TP402",
             "The estimates of the accuracy contradict each other.",
             numbers | {"bound": BOUND},
-            "Label some rows: see label_next, then audit().",
+            "Label some rows, from the list of rows to label first, and audit the calibration.",
             "refuse",
         )
     elif spread > BOUND / 2:

@@ -411,7 +411,7 @@ def _assumptions(scene: Scene) -> list[str]:
 
 
 def _would_change(scene: Scene) -> list[str]:
-    wishes = ["Labels of a few target rows: see label_next, then audit()."]
+    wishes = ["Labels of a few target rows, from the list of rows to label first."]
     if scene.profile is None:
         wishes.append("A labelled source: rows from before the shift with labels.")
     if scene.prior.kind != "given":

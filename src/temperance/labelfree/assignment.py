@@ -56,18 +56,46 @@ class Assignment:
         for a in range(k):
             self._refresh(a, np.arange(k, dtype=np.int64))
 
-    def meet(self, quota: Vector) -> None:
-        """Move rows until every class holds its quota."""
+    def meet(self, quota: Vector, worth: float = 0.0) -> None:
+        """Move rows until every class holds its quota.
+
+        With ``worth``, stop as soon as a round lowers the dual by less; v is then near its optimum,
+        while the last rows, which go one by one, are still out of place.
+        """
         while True:
             excess = self.count - quota
             if excess.max() <= DUST * len(self.p):
                 return
             distance, before = self._distances(excess > DUST)
+            if -float(excess @ distance) < worth * len(self.p):
+                return
             self.v += distance
             self.cost = np.maximum(self.cost + distance[:, None] - distance, 0.0)
             short = np.flatnonzero(excess < -DUST)
             for b in short[np.argsort(distance[short])]:
                 self._send(int(b), before, quota)
+
+    def settle(self, quota: Vector) -> None:
+        """Send the rows that are left over straight to the classes that lack rows.
+
+        Each move is the cheapest of its moment, not part of the best plan. For whole rows.
+        """
+        for b in np.flatnonzero(self.count < quota):
+            over = np.flatnonzero(self.count > quota)
+            rows = np.concatenate([self.rows[a] for a in over])
+            home = np.repeat(over, [len(self.rows[a]) for a in over])
+            loss = self.p[rows, home] + self.v[home] - self.p[rows, b]
+            for i in np.argsort(loss, kind="stable"):
+                a = home[i]
+                if self.count[a] > quota[a]:
+                    stays = self.rows[a] != rows[i]
+                    self.rows[a], self.mass[a] = self.rows[a][stays], self.mass[a][stays]
+                    self.rows[b] = np.append(self.rows[b], rows[i])
+                    self.mass[b] = np.append(self.mass[b], 1.0)
+                    self.count[a] -= 1
+                    self.count[b] += 1
+                    if self.count[b] >= quota[b]:
+                        break
 
     def labels(self) -> Index:
         """Return the class of each row; the heaviest part decides for a row that is divided."""

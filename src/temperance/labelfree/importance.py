@@ -2,13 +2,15 @@
 
 A classifier that tells source from target gives w(x) = (n_s / n_t) p(target | x) / p(source | x),
 the ratio of the two densities. Valid under covariate shift, where p(y | x) stays, and where the
-source
-covers the target.
+source covers the target.
 
     CPCS      Park, Bastani, Weimer and Lee (2020): T minimises Σ_i w_i Σ_k (p_ik(T) - 1{y_i = k})²
     TransCal  Wang, Long, Wang and Jordan (2020): mean target confidence at T equals the weighted
-              accuracy mean(w a) - η (mean(w) - 1) with control variate η = Cov(w a, w) / Var(w);
-              T is at least 1
+              accuracy of the source rows, a = 1{ŷ = y}, with two control variates in series,
+              u = w a - η₁ (w - 1), mean(u) - η₂ (mean(a) - mean source confidence), where
+              η₁ = Cov(w a, w) / Var(w) and η₂ = Cov(u, a) / Var(a); T is at least 1
+
+The paper's exponent on w is 1 here: next to a free T its value is not determined.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._checks import InputError, check_seed
+from temperance._checks import InputError, NotIdentified, check_seed
 from temperance._solve import search_in_scale
-from temperance.labelfree.matching import match_confidence, probabilities
+from temperance.labelfree.matching import confidence, match_confidence, probabilities
 from temperance.labelfree.prior_matched import CHANCE
 from temperance.labelfree.profile import as_source_rows, centre, mean_length, sample_size
 from temperance.maps import Temperature
 from temperance.rows import as_rows
+from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +92,10 @@ def fit_transcal(
 ) -> Temperature:
     r"""Fit a temperature to an importance-weighted accuracy with a control variate (TransCal).
 
-    .. math:: \frac1n \sum_j \max_k p_{jk}(T) = \overline{w a} - \eta (\overline{w} - 1)
+    .. math:: \frac1n \sum_j \max_k p_{jk}(T) = \overline{w a} - \eta_1 (\overline{w} - 1)
+              - \eta_2 (\overline{a} - \overline{c})
+
+    with the accuracy a and the calibrated confidence c of the source rows.
 
     Parameters
     ----------
@@ -113,11 +119,25 @@ def fit_transcal(
     """
     z, s, y, w = _weighted(target_logits, source, features, check_seed(seed))
     right = (s.argmax(axis=1) == y).astype(np.float64)
-    spread = float(w.var())
-    eta = float(np.cov(w * right, w)[0, 1] / spread) if spread > 0 else 0.0
-    accuracy = float((w * right).mean() - eta * (w.mean() - 1))
+    steady = w * right - _slope(w * right, w) * (w - 1)
+    excess = float(right.mean()) - _source_confidence(s, y)
+    accuracy = float(steady.mean()) - _slope(steady, right) * excess
     accuracy = float(np.clip(accuracy, CHANCE / s.shape[1], 1 - 1e-4))
     return Temperature(max(1.0, match_confidence(z, accuracy, 1.0)))
+
+
+def _slope(values: Matrix, control: Matrix) -> float:
+    """Return Cov(values, control) / Var(control), 0 where the control is constant."""
+    covariance = np.cov(values, control)
+    return float(covariance[0, 1] / covariance[1, 1]) if covariance[1, 1] > 0 else 0.0
+
+
+def _source_confidence(s: NDArray[Any], y: NDArray[np.int64]) -> float:
+    """Return the mean confidence of the source at its temperature; its accuracy without one."""
+    try:
+        return confidence(s, fit_temperature(s, y).temperature)
+    except NotIdentified:
+        return float((s.argmax(axis=1) == y).mean())
 
 
 def _weighted(
@@ -154,7 +174,7 @@ def _features(features: object, n_target: int, n_source: int) -> tuple[Matrix, M
 
 
 def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:
-    """Return the weight of each source row: how much likelier it is in the target, with mean 1."""
+    """Return the weight of each source row: how much likelier it is in the target."""
     from sklearn.linear_model import LogisticRegression  # pyright: ignore[reportMissingTypeStubs]
 
     both = np.concatenate([target, source]).astype(np.float64)
@@ -164,5 +184,4 @@ def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:
     model: Any = LogisticRegression(max_iter=1000)
     model.fit(both, domain)
     logit: Matrix = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
-    w = np.exp(np.minimum(logit, np.log(LARGEST)))
-    return w / w.mean()
+    return np.exp(np.minimum(logit, np.log(LARGEST)))

@@ -1,6 +1,6 @@
 """Temperatures from the model itself: made-up inputs whose labels are known well enough.
 
-    PseudoCal   Hu, Liang, Wang and Feng (2024): mix pairs of target inputs, λ x + (1 - λ) x', label
+    PseudoCal   Hu, Liang, Wang and Foo (2024): mix pairs of target inputs, λ x + (1 - λ) x', label
                 the mixture by the prediction of its heavier part, and fit a temperature
     perturbed   Tomani, Gruber, Erdem, Cremers and Buettner (2021): add noise of growing strength to
                 labelled source inputs, and fit one temperature to all of them

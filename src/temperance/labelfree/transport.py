@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import to_numpy
-from temperance._checks import check_prior
+from temperance._arrays import to_numpy, widened
+from temperance._checks import check_number, check_prior
 from temperance.labelfree.assignment import Assignment
 from temperance.rows import BLOCK, Block, Rows, as_rows
 
@@ -35,16 +35,18 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Probabilities = NDArray[np.float32]
 
-LARGE = 1 << 26  # probabilities held in memory: 256 MB
-SMALL = 1 << 18  # probabilities below which a row may be divided between classes
+SMALL, MEDIUM, LARGE = 1 << 18, 1 << 22, 1 << 26
+"""Probabilities up to which rows are divided between classes where the quotas are, up to which the
+assignment is the best there is, and that are held in memory (256 MB)."""
 SMOOTH, COOLING, FINEST = 0.3, 0.4, 1e-4  # ε from first to last, in units of the spread of p
 ROWS_SEEN = 3.0  # rows per class and ε of the sample on which a smoothed dual is solved
-DISCRETE = 0.1  # rows per class and ε below which single rows show, and smoothing ends
-STEPS = 6  # of Newton's method for one ε
-MISPLACED = 0.03  # share of rows, times ε, that may be misplaced when the next ε begins
+DISCRETE = 0.03  # rows per class and ε below which single rows show, and smoothing ends
+STEPS = 4  # of Newton's method for one ε
+MISPLACED = 0.1  # share of rows, times ε, that may be misplaced when the next ε begins
+UNREACHED = 1e-9  # of its quota: a class that no row comes near
 NEGLIGIBLE = 0.03  # shares of a row that are left out of the curvature
-TIE = 1e-4  # rows that lose so little, in units of the spread of p, are moved together,
-MANY = 20_000  # and in proportion to n from so many rows on, lest the last rows go one by one
+TIE = 1e-4  # rows that lose so little, in units of the spread of p, are moved together
+WORTH = 1e-5  # fall of the dual, in the same units, for which a large problem goes on
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Transport:
     error: float
 
 
-def fit_transport(target_logits: object, prior: object) -> Transport:
+def fit_transport(target_logits: object, prior: object, *, temperature: float = 1.0) -> Transport:
     r"""Solve the transport of predictions to labels with a given class mix.
 
     .. math:: V = \min_v \frac1n \sum_i \max_k (p_{ik} + v_k) - \sum_k q_k v_k
@@ -76,9 +78,10 @@ def fit_transport(target_logits: object, prior: object) -> Transport:
     Parameters
     ----------
     target_logits : array of shape (n, K) or rows
-        Calibrate them on the source first where there is one.
     prior : array of shape (K,)
         Class probabilities q of the target.
+    temperature : float
+        Divides the logits: that of the source, where there is one.
 
     Returns
     -------
@@ -102,19 +105,23 @@ def fit_transport(target_logits: object, prior: object) -> Transport:
     """
     rows = as_rows(target_logits, name="target_logits")
     q = check_prior(prior, rows.n_classes)
+    beta = 1 / check_number(temperature, "temperature", low=0, open_low=True)
     held = rows.head(LARGE // rows.n_classes) if rows.n * rows.n_classes > LARGE else rows
-    quota = q * held.n if held.n * held.n_classes <= SMALL else _whole(q, held.n)
-    v = _solve(probabilities(held), q, quota).v
+    small = held.n * held.n_classes <= SMALL
+    quota = q * held.n if small else _whole(q, held.n)
+    v = _solve(probabilities(held, beta), q, quota).v
     potentials = np.full(len(q), v.max() - 2.0)  # p ≤ 1: a class of no mass never wins
     potentials[q > 0] = v - v.mean()
-    total, square = rows.reduce(lambda block: _winning(block, potentials))
+    total, square = rows.reduce(lambda block: _winning(block, beta, potentials))
     mean = total / rows.n
     spread = max(0.0, square / rows.n - mean * mean)
     value = mean - float(q[q > 0] @ potentials[q > 0])
     return Transport(potentials, value, float(np.sqrt(spread / rows.n)))
 
 
-def transport_labels(target_logits: object, prior: object) -> NDArray[np.int64]:
+def transport_labels(
+    target_logits: object, prior: object, *, temperature: float = 1.0
+) -> NDArray[np.int64]:
     r"""Return the labels with the given class mix that the predictions support best.
 
     .. math:: \max_y \sum_i p_{i y_i} \quad \text{with } n q_k \text{ rows of class } k
@@ -126,6 +133,8 @@ def transport_labels(target_logits: object, prior: object) -> NDArray[np.int64]:
     ----------
     target_logits : array of shape (n, K) or rows
     prior : array of shape (K,)
+    temperature : float
+        Divides the logits.
 
     Returns
     -------
@@ -146,7 +155,10 @@ def transport_labels(target_logits: object, prior: object) -> NDArray[np.int64]:
     """
     rows = as_rows(target_logits, name="target_logits")
     q = check_prior(prior, rows.n_classes)
-    solved = _solve(probabilities(rows), q, _whole(q, rows.n))
+    beta = 1 / check_number(temperature, "temperature", low=0, open_low=True)
+    quota = _whole(q, rows.n)
+    solved = _solve(probabilities(rows, beta), q, quota)
+    solved.settle(quota[q > 0])
     return np.flatnonzero(q > 0)[solved.labels()]
 
 
@@ -155,22 +167,23 @@ def _whole(q: Vector, n: int) -> Vector:
     return np.diff(np.rint(n * np.minimum(np.cumsum(q), 1.0)), prepend=0.0)
 
 
-def probabilities(rows: Rows) -> Probabilities:
-    """Return the softmax of all rows as one float32 array."""
-    parts = rows.reduce(lambda block: ([_softmax(block)],))[0]
+def probabilities(rows: Rows, beta: float) -> Probabilities:
+    """Return softmax(β z) of all rows as one float32 array."""
+    parts = rows.reduce(lambda block: ([_softmax(block, beta)],))[0]
     return np.concatenate(parts)
 
 
-def _softmax(block: Block) -> Probabilities:
-    z = to_numpy(block.logits)
-    p = np.exp(z - z.max(axis=1, keepdims=True), dtype=np.float32)
+def _softmax(block: Block, beta: float) -> Probabilities:
+    z = widened(to_numpy(block.logits))
+    p = ((z - z.max(axis=1, keepdims=True)) * beta).astype(np.float32)
+    np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
     return p
 
 
-def _winning(block: Block, v: Vector) -> tuple[float, float]:
+def _winning(block: Block, beta: float, v: Vector) -> tuple[float, float]:
     """Sum and sum of squares of ``max_k (p_ik + v_k)``."""
-    best = (_softmax(block) + v).max(axis=1)
+    best = (_softmax(block, beta) + v).max(axis=1)
     return float(best.sum()), float(best @ best)
 
 
@@ -185,8 +198,8 @@ def _solve(p: Probabilities, q: Vector, quota: Vector) -> Assignment:
         for smooth in _schedule(max(FINEST, DISCRETE * k / n)):
             every = max(1, int(n * smooth / (ROWS_SEEN * k)))
             v = _newton(p[::every], q, v, smooth * spread, MISPLACED * smooth)
-    solved = Assignment(p, v, TIE * spread * min(max(1.0, n / MANY), 100.0))
-    solved.meet(quota)
+    solved = Assignment(p, v, TIE * spread)
+    solved.meet(quota, worth=0.0 if n * k <= MEDIUM else WORTH * spread)
     return solved
 
 
@@ -206,9 +219,10 @@ def _newton(p: Probabilities, q: Vector, v: Vector, eps: float, misplaced: float
         slope = share - q
         if np.abs(slope).sum() / 2 < misplaced:
             break
-        # Where a class is still out of reach its curvature is nil: its quota stands in.
+        # A class out of reach has no curvature: its quota stands in, and the slope of log share.
         curvature = np.diag(np.maximum(share, q) + 1e-3 * q) - overlap
-        step = -eps * solve(curvature, slope, assume_a="pos")
+        push = np.where(share < q, q * np.log(np.maximum(share / q, UNREACHED)), slope)
+        step = -eps * solve(curvature, push, assume_a="pos")
         before, t = float(slope @ step), 1.0
         for _ in range(3):
             share, overlap = _shares(p, v + t * step, eps)

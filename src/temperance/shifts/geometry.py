@@ -156,9 +156,16 @@ def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArra
     """Maps (n, 3, 2) that undo the move of three points: origin = (row, column, 1) · map."""
     arm = min(shape) // 3
     points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
-    moved = np.ones((n, 3, 3))
-    moved[:, :, :2] = points + size * draws.spread("points", (n, 3, 2))
-    return np.linalg.solve(moved, np.broadcast_to(points.astype(float), (n, 3, 2))).astype("f4")
+    moved = points + size * draws.spread("points", (n, 3, 2))
+    # The moved sides u and v come from (0, 2 arm) and (2 arm, 0): solved for by Cramer's rule.
+    u, v = moved[:, 0] - moved[:, 1], moved[:, 1] - moved[:, 2]
+    maps = np.empty((n, 3, 2))
+    maps[:, 0] = np.stack([-u[:, 1], v[:, 1]], axis=1)
+    maps[:, 1] = np.stack([u[:, 0], -v[:, 0]], axis=1)
+    maps[:, :2] *= (2 * arm / (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]))[:, np.newaxis, np.newaxis]
+    corner = moved[:, 1, :, np.newaxis]
+    maps[:, 2] = points[1] - (corner * maps[:, :2]).sum(axis=1)
+    return maps.astype(np.float32)
 
 
 def _mirrored(place: NDArray[np.floating], last: int) -> NDArray[np.floating]:

@@ -91,8 +91,9 @@ def to_planes(x: NDArray[np.uint8]) -> NDArray[np.floating]:
 
 
 def from_planes(planes: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """(C, n, H, W) floats, overwritten, to (n, H, W, C) bytes."""
+    """(C, n, H, W) floats, overwritten, to (n, H, W, C) bytes; they must round to 0…255."""
     out = np.empty((*planes.shape[1:], len(planes)), np.uint8)
-    for channel, plane in enumerate(to_bytes(planes)):  # one transposing copy would be far slower
+    rounded = np.rint(planes, out=planes).astype(np.uint8)
+    for channel, plane in enumerate(rounded):  # one transposing copy would be far slower
         out[..., channel] = plane
     return out

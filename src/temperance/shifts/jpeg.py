@@ -70,7 +70,7 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
     planes[0] = luma + np.float32(1.402) * red
     planes[1] = luma - np.float32(0.344136) * blue - np.float32(0.714136) * red
     planes[2] = luma + np.float32(1.772) * blue
-    return from_planes(planes)
+    return from_planes(np.clip(planes, 0, 255, out=planes))
 
 
 def _quantised(plane: NDArray[np.floating], quality: int, kind: str) -> NDArray[np.floating]:

@@ -46,7 +46,8 @@ def snow(
     scene = to_planes(x)
     pale = np.maximum(scene, np.float32(1.5) * _grey(scene) + np.float32(127.5))
     fallen = flakes + flakes[:, ::-1, ::-1]
-    return from_planes(np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen)
+    snowy = np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen
+    return from_planes(np.minimum(snowy, 255))
 
 
 @lru_cache
@@ -152,7 +153,7 @@ def spatter(
     colour = MUD if muddy else WATER
     for channel, value in enumerate(colour if len(planes) == 3 else [colour @ LUMA]):
         planes[channel] += value * cover
-    return from_planes(planes)
+    return from_planes(np.minimum(planes, 255))
 
 
 def _shine(liquid: NDArray[np.floating]) -> NDArray[np.floating]:
