@@ -32,46 +32,66 @@ def settings(tmp_path):
 
 @pytest.fixture
 def assistant(settings, model):
-    """The assistant without a server."""
+    """The assistant without a server, on a new record."""
     from temperance_skin_lesion.assistant import Assistant
     from temperance_skin_lesion.store import Store
 
     settings.data.mkdir()
-    store = Store(settings.data / "assistant.sqlite3")
+    store = Store(settings.record)
     yield Assistant(model, store)
     store.close()
 
 
-@pytest.fixture
-def serve(model):
-    """Start a server for given settings on a free port; a context that yields its address."""
+@contextmanager
+def listening(app):
+    """Run an application on a free port; a context that yields its address."""
     import uvicorn
 
-    from temperance_skin_lesion.web.app import create_app
-
-    @contextmanager
-    def running(settings):
-        app = create_app(settings, model)
-        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        with socket.create_server(("127.0.0.1", 0)) as listening:  # requests queue until it is up
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-                thread.join()
-
-    return running
+    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as free:  # requests queue until it is up
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{free.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 @pytest.fixture
-def client(serve, settings):
-    """A client of a server with the usual settings."""
+def serve(model):
+    """Start a server for given settings; a context that yields its address."""
+    from temperance_skin_lesion.web.app import create_app
+
+    return lambda settings: listening(create_app(settings, model))
+
+
+@pytest.fixture(scope="session")
+def server(model, tmp_path_factory):
+    """One server for all tests with the usual settings: its application and its address."""
+    from temperance_skin_lesion.settings import Settings
+    from temperance_skin_lesion.web.app import create_app
+
+    app = create_app(Settings(data=tmp_path_factory.mktemp("server")), model)
+    with listening(app) as address:
+        yield app, address
+
+
+@pytest.fixture
+def address(server, assistant, settings):
+    """Address of the server, which keeps a new record for each test."""
+    app, address = server
+    app.state.assistant, app.state.settings = assistant, settings
+    return address
+
+
+@pytest.fixture
+def client(address):
+    """A client of the server."""
     import httpx
 
-    with serve(settings) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +17,11 @@ import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+
+from sqlalchemy import select
+
+from temperance_skin_lesion import cli
+from temperance_skin_lesion.store import Case, Store
 
 COMMAND = [sys.executable, "-m", "temperance_skin_lesion"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -71,23 +77,31 @@ def test_pictures_are_judged_without_a_server(tmp_path, lesions):
     assert [case["name"] for case in answer["cases"]] == ["0.jpg", "1.jpg"]
     assert "notes.txt: this is not a picture" in answer["problems"][0]
     assert "Research use only" in answer["notice"]
-    plain = run("predict", tmp_path / "0.jpg", "--data", tmp_path / "record")
-    assert plain.returncode == 0
-    assert plain.stdout.startswith("0.jpg\t")
-    assert "Research use only" in plain.stderr
     exported = run("export", "--format", "jsonl", "--data", tmp_path / "record")
-    assert [json.loads(line)["name"] for line in exported.stdout.splitlines()] == [
-        "0.jpg",
-        "1.jpg",
-        "0.jpg",
-    ]
+    assert [json.loads(line)["name"] for line in exported.stdout.splitlines()] == ["0.jpg", "1.jpg"]
 
 
-def test_bad_usage_is_exit_2(tmp_path):
-    assert run("predict").returncode == 2
-    done = run("export", "--weights", tmp_path, "--data", tmp_path)
-    assert done.returncode == 2
-    assert "No model in" in done.stderr
+def test_a_person_is_told_in_lines(tmp_path, lesions, capsys):
+    (tmp_path / "0.jpg").write_bytes(lesions(1)[0])
+    picture, record = str(tmp_path / "0.jpg"), str(tmp_path / "record")
+    assert cli.main(["predict", picture, "--data", record]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("0.jpg\t")
+    assert "Research use only" in said.err
+    assert cli.main(["export", "--data", record]) == 0
+    assert capsys.readouterr().out.count("0.jpg") == 1
+
+
+def test_bad_usage_is_exit_2(tmp_path, lesions, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["predict"])
+    (tmp_path / "0.jpg").write_bytes(lesions(1)[0])
+    nothing = str(tmp_path / "nothing")
+    picture = str(tmp_path / "0.jpg")
+    assert cli.main(["predict", picture, "--weights", nothing, "--data", nothing]) == 2
+    assert "No model in" in capsys.readouterr().err
+    assert cli.main(["export", "--data", nothing]) == 2
+    assert "There is no record in" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -98,20 +112,29 @@ def test_the_demo_starts_with_one_command():
         assert client.get("/api/v1/measured").json()["cases"] >= 30
 
 
+def recorded(directory):
+    """Numbers of the cases that a next server would find."""
+    (path,) = directory.glob("*.sqlite3")
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    store = Store(path)
+    with store.reading() as session:
+        found = session.scalars(select(Case.id)).all()
+    store.close()
+    return found
+
+
 @pytest.mark.slow
 def test_a_killed_server_has_lost_no_answered_case(tmp_path, lesions, as_files):
-    answered = set()
-    for round_ in range(2):
-        with process("serve", "--data", tmp_path, "--workers", 2) as (client, server):
-            assert client.get("/api/v1/health").json()["cases"] >= len(answered)
-            for i in range(10):
-                files = as_files(lesions(2, first=10 * round_ + i))
-                answer = client.post("/api/v1/predict", files=files).json()
-                answered |= {case["id"] for case in answer["cases"]}
-            with client.stream("POST", "/api/v1/predict", files=as_files(lesions(9))):
-                kill(server)
-    rows = run("export", "--format", "jsonl", "--data", tmp_path).stdout.splitlines()
-    assert answered <= {json.loads(row)["id"] for row in rows}
+    with process("serve", "--data", tmp_path, "--workers", 2) as (client, server):
+        answered = set()
+        for i in range(10):
+            answer = client.post("/api/v1/predict", files=as_files(lesions(2, first=i))).json()
+            answered |= {case["id"] for case in answer["cases"]}
+        with client.stream("POST", "/api/v1/predict", files=as_files(lesions(9))):
+            kill(server)
+    assert len(answered) == 20
+    assert answered <= set(recorded(tmp_path))
 
 
 @pytest.mark.slow
@@ -129,5 +152,4 @@ def test_a_full_disk_is_said_and_nothing_is_answered(tmp_path, lesions, as_files
         assert answer.status_code == 507
         assert "disk is full" in answer.json()["detail"]
         assert client.get("/api/v1/health").json()["cases"] == cases
-    rows = run("export", "--format", "jsonl", "--data", tmp_path).stdout.splitlines()
-    assert len(rows) == cases
+    assert len(recorded(tmp_path)) == cases

@@ -89,7 +89,7 @@ def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, sh
         (tp.Temperature(2), 99, "fewer than the 100"),
         (tp.Temperature(5.01), 100, "outside the agreed range"),
         (tp.Temperature(0.4), 100, "outside the agreed range"),
-        (tp.BiasedTemperature(2, [0, 0, 4.1, 0, 0, 0, 0]), 100, "differ by 4.10"),
+        (tp.BiasedTemperature(2, [0, 0, 6.1, 0, 0, 0, 0]), 100, "differ by 6.10"),
         (tp.BiasedTemperature(2, [5, 5, 5, 5, 5, 5, 5]), 100, ""),
         (tp.Temperature(2), 100, ""),
     ],

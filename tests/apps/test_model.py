@@ -52,9 +52,13 @@ def test_the_model_card_says_what_the_validation_rows_say(model):
         assert said in card
 
 
-def test_the_data_card_counts_right(shared_data):
+@pytest.fixture(scope="module")
+def data(shared_data):
+    return ham10000.load(shared_data / "ham10000_64")
+
+
+def test_the_data_card_counts_right(data):
     card = (models.SHIPPED.parent / "DATA_CARD.md").read_text("utf-8")
-    data = ham10000.load(shared_data / "ham10000_64")
     assert f"{len(data):,} of the 10,015" in card
     assert f"{len(np.unique(data.lesions)):,} lesions have {len(data):,} pictures" in card
     for site in ham10000.SITES:
@@ -146,8 +150,7 @@ def test_a_split_keeps_lesions_whole_and_classes_in_proportion():
         )
 
 
-def test_the_shipped_validation_lesions_are_those_of_the_split(shared_data, model):
-    data = ham10000.load(shared_data / "ham10000_64")
+def test_the_shipped_validation_lesions_are_those_of_the_split(data, model):
     _, validation = ham10000.split(data, 0.2)
     assert np.array_equal(model.source.labels, validation.labels)
     assert np.array_equal(model.source.lesions, validation.lesions)

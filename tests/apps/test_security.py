@@ -43,7 +43,7 @@ def test_answers_forbid_what_the_pages_do_not_need(client, path):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
 
 

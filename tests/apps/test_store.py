@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -187,6 +186,7 @@ def test_a_newer_record_is_not_opened(tmp_path):
 
 
 WRITER = """
+import os
 import sys
 from pathlib import Path
 import torch
@@ -194,11 +194,18 @@ torch.set_num_threads(1)
 from temperance_skin_lesion import intake, model
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.store import Store
-assistant = Assistant(model.load(), Store(Path(sys.argv[1])))
+loaded = model.load()
 picture = intake.read(Path(sys.argv[2]).read_bytes(), "a.jpg")
-while True:
-    for case in assistant.judge([picture] * 5):
-        print(case.id, flush=True)
+for _ in range(3):  # one after the other, each until it is killed
+    writer = os.fork()
+    if writer:
+        os.waitpid(writer, 0)
+        continue
+    print("pid", os.getpid(), flush=True)
+    assistant = Assistant(loaded, Store(Path(sys.argv[1])))
+    while True:
+        for case in assistant.judge([picture] * 5):
+            print("case", case.id, flush=True)
 """
 
 
@@ -208,23 +215,24 @@ def test_a_process_killed_in_mid_write_loses_no_answered_case(tmp_path, lesions)
     path = tmp_path / "record.sqlite3"
     command = [sys.executable, "-c", WRITER, str(path), str(tmp_path / "a.jpg")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    answered = []
-    for _ in range(3):
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, env=environment, text=True
-        ) as writer:
-            for line in writer.stdout:
-                answered.append(int(line))
-                if len(answered) % 60 == 0:
-                    writer.send_signal(signal.SIGKILL)
-                    break
-            answered += [int(line) for line in writer.stdout.read().split("\n")[:-1]]
-        assert writer.returncode == -signal.SIGKILL
-        assert integrity(path) == "ok"
+    answered, killed = [], []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as writers:
+        for line in writers.stdout:
+            word, number = line.split()
+            if word == "pid":
+                assert not killed or integrity(path) == "ok"
+                writer = int(number)
+                continue
+            answered.append(int(number))
+            if len(answered) >= 60 * (len(killed) + 1) and writer not in killed:
+                os.kill(writer, signal.SIGKILL)
+                killed.append(writer)
+    assert writers.returncode == 0
+    assert len(killed) == 3
+    assert integrity(path) == "ok"
     store = Store(path)
     with store.reading() as session:
         recorded = set(session.scalars(select(Case.id)))
     store.close()
     assert len(answered) >= 180
     assert set(answered) <= recorded
-    assert Path(path).exists()

@@ -46,15 +46,16 @@ def parser() -> argparse.ArgumentParser:
 
     record = argparse.ArgumentParser(add_help=False)
     record.add_argument("--data", type=Path, help="directory of the record (default: %(default)s)")
-    record.add_argument("--weights", type=Path, help="directory of the model")
     record.set_defaults(data=data_home())
+    weights = argparse.ArgumentParser(add_help=False)
+    weights.add_argument("--weights", type=Path, help="directory of the model")
     network = argparse.ArgumentParser(add_help=False)
     network.add_argument("--host", default="127.0.0.1", help="address to listen at")
     network.add_argument("--port", type=int, default=8000)
     network.add_argument("--workers", type=int, default=1, help="processes, one core each")
 
     serve = commands.add_parser(
-        "serve", parents=[record, network], help="start the web application"
+        "serve", parents=[record, weights, network], help="start the web application"
     )
     serve.add_argument(
         "--keep-images", action="store_true", help="keep the pictures, not only hashes"
@@ -72,11 +73,14 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--agreed-rows", type=int, default=agreed.rows, metavar="PICTURES")
     serve.set_defaults(run=run_serve)
 
-    demo = commands.add_parser("demo", parents=[network], help="start with pictures drawn by code")
-    demo.add_argument("--weights", type=Path, help="directory of the model")
+    demo = commands.add_parser(
+        "demo", parents=[weights, network], help="start with pictures drawn by code"
+    )
     demo.set_defaults(run=run_demo)
 
-    predict = commands.add_parser("predict", parents=[record], help="judge pictures, no server")
+    predict = commands.add_parser(
+        "predict", parents=[record, weights], help="judge pictures, no server"
+    )
     predict.add_argument("images", nargs="+", type=Path, help="files, or folders of files")
     predict.add_argument("--json", action="store_true", help="JSON alone on stdout")
     predict.set_defaults(run=run_predict)
@@ -189,11 +193,14 @@ def run_predict(arguments: argparse.Namespace) -> int:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Write the log."""
+    """Write the log; the model is not needed."""
+    from temperance_skin_lesion.store import Store
     from temperance_skin_lesion.web.api import csv_lines, json_lines
 
-    assistant = open_assistant(Settings(data=arguments.data, weights=arguments.weights))
-    for line in (csv_lines if arguments.format == "csv" else json_lines)(assistant):
+    path = Settings(data=arguments.data).record
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no record in {arguments.data}.")
+    for line in (csv_lines if arguments.format == "csv" else json_lines)(Store(path)):
         sys.stdout.write(line)
     return 0
 
@@ -208,7 +215,7 @@ def open_assistant(settings: Settings) -> Assistant:
 
     torch.set_num_threads(1)
     settings.data.mkdir(parents=True, exist_ok=True)
-    return Assistant(model.load(settings.weights), Store(settings.data / "assistant.sqlite3"))
+    return Assistant(model.load(settings.weights), Store(settings.record))
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:

@@ -55,7 +55,7 @@ class Agreement(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: tuple[float, float] = (0.5, 5.0)
-    bias: float = Field(4.0, description="largest difference between two class offsets, in logits")
+    bias: float = Field(6.0, description="largest difference between two class offsets, in logits")
     rows: int = Field(100, description="least number of different pictures")
 
     def objection(self, fitted: Any, rows: int) -> str:

@@ -33,6 +33,11 @@ class Settings(BaseModel):
     agreement: Agreement = Agreement()
     demo: bool = False
 
+    @property
+    def record(self) -> Path:
+        """File of the record."""
+        return self.data / "assistant.sqlite3"
+
     def hand_over(self) -> None:
         """Put the settings where `taken_over` finds them in a worker process."""
         os.environ[VARIABLE] = self.model_dump_json()

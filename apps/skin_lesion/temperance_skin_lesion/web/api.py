@@ -266,7 +266,7 @@ def export(
     format: Literal["csv", "jsonl"] = "csv",  # noqa: A002 - the name in the URL
 ) -> StreamingResponse:
     """Return the whole log, oldest first, as CSV or as a JSON object per line."""
-    lines = csv_lines(assistant) if format == "csv" else json_lines(assistant)
+    lines = (csv_lines if format == "csv" else json_lines)(assistant.store)
     kind = "text/csv; charset=utf-8" if format == "csv" else "application/x-ndjson"
     name = f"skin-lesion-log.{format}"
     return StreamingResponse(
@@ -454,30 +454,30 @@ def map_out(row: MapRow, active: int) -> MapOut:
     )
 
 
-def csv_lines(assistant: Assistant) -> Iterator[str]:
+def csv_lines(store: db.Store) -> Iterator[str]:
     """The log as CSV; a text that a spreadsheet would run as a formula is quoted."""
     probabilities = [f"p_{code}" for code in CODES] + [f"raw_{code}" for code in CODES]
     fixed = ("id", "created", "name", "sha256", "model", "map", "policy", "predicted")
     last = ("decision", "rule", "why", "diagnosis", "diagnosed")
     yield _csv([*fixed, *last, *probabilities])
-    for case in all_cases(assistant):
+    for case in all_cases(store):
         facts = case.model_dump()
         values = [facts[name] for name in (*fixed, *last)]
         values += [*case.probabilities.values(), *case.raw.values()]
         yield _csv([_harmless(value) for value in values])
 
 
-def json_lines(assistant: Assistant) -> Iterator[str]:
+def json_lines(store: db.Store) -> Iterator[str]:
     """The log as a JSON object per line."""
-    for case in all_cases(assistant):
+    for case in all_cases(store):
         yield json.dumps(case.model_dump()) + "\n"
 
 
-def all_cases(assistant: Assistant, page: int = 500) -> Iterator[CaseOut]:
+def all_cases(store: db.Store, page: int = 500) -> Iterator[CaseOut]:
     """Every case, oldest first, read in pages so that nobody is kept waiting."""
     after = 0
     while True:
-        with assistant.store.reading() as session:
+        with store.reading() as session:
             wanted = select(Case).where(Case.id > after).order_by(Case.id).limit(page)
             cases = [CaseOut.of(case) for case in session.scalars(wanted)]
         yield from cases

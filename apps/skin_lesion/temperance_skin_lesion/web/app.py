@@ -38,7 +38,7 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
     torch.set_num_threads(1)  # one worker, one core
     model = model or shipped.load(settings.weights)
     settings.data.mkdir(parents=True, exist_ok=True)
-    store = Store(settings.data / "assistant.sqlite3")
+    store = Store(settings.record)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

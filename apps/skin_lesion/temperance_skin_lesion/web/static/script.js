@@ -199,13 +199,15 @@ function policyForm(form) {
   form.querySelector("[data-preview]").hidden = true;
   form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(async () => {
+    const mine = waiting = setTimeout(async () => {
       const body = new FormData(form);
       body.set("verb", "preview");
       const response = await fetch("/threshold", { method: "POST", body, headers: { "X-Fragment": "1" } });
+      const said = response.ok ? await response.text() : (await response.json()).detail;
+      if (mine !== waiting) return; // typed on in the meantime: a newer answer is on its way
       complaint.hidden = response.ok;
-      if (response.ok) effect.innerHTML = await response.text();
-      else complaint.textContent = (await response.json()).detail;
+      if (response.ok) effect.innerHTML = said;
+      else complaint.textContent = said;
     }, 250);
   });
 }
