@@ -222,7 +222,7 @@ def test_report_sets_measured_beside_estimated(folder, calibrated, capsys, tmp_p
     text = out.read_text("utf-8")
     assert code == 0
     assert 'id="measured"' in text
-    assert "4,000 rows of the target have labels" in text
+    assert "measured on 4,000 labelled rows" in text
 
 
 def test_inspect_shows_what_is_held(calibrated, capsys, tmp_path):

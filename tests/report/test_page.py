@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -78,8 +79,10 @@ def test_every_section_is_there_and_named_once(case):
 def test_the_verdict_and_its_meaning_come_first(case):
     _, cal, text = case
     page = Page(text)
-    assert f"Verdict: {cal.verdict}" in page.text[:200]
-    assert words.meaning(cal)[:60] in page.text[:400]
+    top = page.text.partition("Mean confidence")[0]
+    assert f"{cal.facts['n_target']:,} rows without labels" in top
+    assert f"Verdict: {cal.verdict}" in top
+    assert words.meaning(cal)[:60] in top
 
 
 def test_it_is_one_small_file_that_asks_for_nothing(case):
@@ -124,6 +127,7 @@ def test_a_hostile_name_is_inert():
     assert "49" not in page.text.split("{{ 7 * 7 }}")[0][-5:]
     assert "{{ 7 * 7 }}" in page.text
     assert json.loads(page.facts)["facts"]["classes"] == HOSTILE
+    assert "\u202e" not in page.text  # it would turn the sentence around
     assert len(text) < 200_000
     assert "x" * 100 not in page.text  # cut, but whole in the facts
 
@@ -158,13 +162,18 @@ def test_measured_stands_beside_estimated():
     assert words.between(cal.accuracy) in page.text
     assert json.loads(page.facts)["audit"]["n"] == 2000
     assert "every number about it here is an estimate" not in page.text
+    assert "That agrees with the estimate" in page.text.partition("Mean confidence")[0]
 
 
 def test_disagreement_with_labels_is_said_aloud():
     cal = calibration("improved")
     z, y = simulated(500, seed=1)
-    page = Page(report.to_html(cal, audit=cal.audit(z, (y + 1) % 5)))
-    assert "does not agree" in page.text
+    text = report.to_html(cal, audit=cal.audit(z, (y + 1) % 5))
+    top = Page(text).text.partition("Mean confidence")[0]
+    assert words.CONTRADICTED in top
+    assert "does not agree with the estimate: trust the measurement" in top
+    assert words.HEADLINES["improved"] not in top
+    assert 'class="verdict refused"' in text
 
 
 def test_the_file_is_the_page(tmp_path):
@@ -188,6 +197,14 @@ def test_the_summary_of_a_notebook(case):
     assert f"Verdict: {cal.verdict}" in page.text
     assert len(summary) < 20_000
     assert "<script" not in summary
+
+
+def test_an_improvement_is_never_told_as_a_loss():
+    """Where the interval is wide, the estimate in its middle may be no better than before."""
+    cal = calibration("improved")
+    assert "against" in words.meaning(cal)
+    wide = replace(cal, ece_after=tp.Interval(0.3, 0.0, 0.9), ece_before=tp.Interval(0.2, 0.1, 0.9))
+    assert "30%" not in words.meaning(wide)
 
 
 def test_plain_words():

@@ -71,7 +71,7 @@ def _template(name: str) -> jinja2.Template:
     except ImportError as error:
         msg = "reports need the package jinja2: pip install temperance[report]."
         raise InputError(msg) from error
-    from temperance.report.words import percent
+    from temperance.report.words import percent, tenths
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("temperance.report"),
@@ -80,5 +80,5 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["percent"] = percent
+    environment.filters |= {"percent": percent, "tenths": tenths}
     return environment.get_template(name)

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from temperance.report.charts import histograms, risk_lines
 from temperance.report.words import (
+    CONTRADICTED,
     HEADLINES,
     between,
+    cut,
     estimate_rows,
     evidence_text,
     known,
     meaning,
+    measured,
     percent,
+    subject,
 )
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # classes in the table of the class mix
 LONGEST = 48  # characters of a class name
+NAMED, BRIEF = 10, 24  # classes that the first line names, and characters of each
 ROWS = 80  # rows to label that are listed
 SENTENCE = 600  # characters of a sentence that may hold a class name
 LIMIT = 500_000  # characters of the facts inside the page
@@ -34,9 +39,14 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
     facts = calibration.facts
     # Expected errors are those that the map implies: without one there is nothing to expect.
     risk = None if calibration.verdict == "refused" else risk_lines(facts)
+    contradicted = audit is not None and not audit.agrees
     return {
         "verdict": calibration.verdict,
-        "headline": HEADLINES[calibration.verdict],
+        "contradicted": contradicted,
+        "subject": subject(calibration),
+        "n_classes": len(facts["classes"]),
+        "names": [cut(name, BRIEF) for name in facts["classes"][:NAMED]],
+        "headline": CONTRADICTED if contradicted else HEADLINES[calibration.verdict],
         "meaning": cut(meaning(calibration), SENTENCE),
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),
@@ -54,21 +64,18 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
     }
 
 
-def cut(text: object, length: int = LONGEST) -> str:
-    """Return text that a page has room for; the facts inside the page keep it whole."""
-    text = str(text)
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
 def _tiles(calibration: Calibration) -> list[dict[str, str]]:
     facts = calibration.facts
     before, after = percent(facts["confidence_before"]), percent(facts["confidence_after"])
-    changed = f"{before} → {after}" if before != after else before
     accuracy = between(calibration.accuracy).partition(" (")
     error = [percent(calibration.ece_before.value), percent(calibration.ece_after.value)]
     error_known = known(calibration.ece_after)
     return [
-        {"name": "Mean confidence", "value": changed, "note": "how sure the model says it is"},
+        {
+            "name": "Mean confidence",
+            "value": _change(before, after),
+            "note": "how sure the model says it is",
+        },
         {
             "name": "Estimated accuracy",
             "value": accuracy[0],
@@ -78,7 +85,7 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
         },
         {
             "name": "Estimated calibration error",
-            "value": f"{error[0]} → {error[1]}" if error_known else "not known",
+            "value": _change(*error) if error_known else "not known",
             "note": "distance of confidence from accuracy; lower is better",
         },
         {
@@ -87,6 +94,10 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
             "note": "above 1 the model is told to be less sure",
         },
     ]
+
+
+def _change(before: str, after: str) -> str:
+    return f"{before} → {after}" if before != after else before
 
 
 def _finding(finding: dict[str, Any]) -> dict[str, str]:
@@ -108,7 +119,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
     rows = [
         {
-            "name": cut(facts["classes"][k]),
+            "name": cut(facts["classes"][k], LONGEST),
             "prior": prior[k],
             "predicted": predicted[k],
             "after": after[k],
@@ -162,8 +173,8 @@ def _audit(calibration: Calibration, audit: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "n": audit["n"],
+        "words": measured(audit),
         "rows": rows,
-        "agrees": audit["agrees"],
         "spans": [
             {"what": what, "interval": list(interval), "text": between(interval)}
             for what, interval in (
@@ -240,4 +251,4 @@ def _shortened(value: Any) -> Any:
         return {"length": len(value), "first": [_shortened(v) for v in value[:FIRST]]}
     if isinstance(value, list):
         return [_shortened(v) for v in value]
-    return cut(value) if isinstance(value, str) else value
+    return cut(value, LONGEST) if isinstance(value, str) else value

@@ -14,6 +14,8 @@ HEADLINES = {
     "no-evidence": "No evidence that this model needs a new calibration here.",
     "refused": "No calibration is possible with these data.",
 }
+CONTRADICTED = "Labels contradict this calibration."
+JOINERS = "\u200c\u200d"  # they shape letters, and no more
 
 
 def percent(share: float) -> str:
@@ -24,6 +26,11 @@ def percent(share: float) -> str:
     """
     digits = 1 if 0 < share < 0.0995 or 0.985 < share < 1 else 0
     return f"{100 * share:.{digits}f}%"
+
+
+def tenths(share: float) -> str:
+    """Return a share in per cent with one decimal, for columns that are compared."""
+    return f"{100 * share:.1f}%"
 
 
 def known(interval: Sequence[float]) -> bool:
@@ -61,15 +68,59 @@ def meaning(calibration: Calibration) -> str:
             kept = "the model's own confidence is kept"
         return (
             f"On these {n} rows the model is {sure} sure on average and estimated to be right for "
-            f"{right} of them. That difference is not enough to act on, so {kept}."
+            f"{right} of them. Its confidence and its accuracy do not differ enough to act on, so "
+            f"{kept}."
         )
+    before, after = calibration.ece_before.value, calibration.ece_after.value
+    gap = (
+        f"The gap between confidence and accuracy is estimated at {percent(after)}, against "
+        f"{percent(before)} before."
+    )
+    if after >= before:  # possible where the interval is wide: better over all of it, not inside
+        gap = "Over all that the accuracy may be, that is closer than the model's own."
     return (
         f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
         f"right for {right} of them. The calibrated confidence is "
-        f"{percent(facts['confidence_after'])} on average. The gap between confidence and accuracy "
-        f"is estimated at {percent(calibration.ece_after.value)}, against "
-        f"{percent(calibration.ece_before.value)} before."
+        f"{percent(facts['confidence_after'])} on average. {gap}"
     )
+
+
+def subject(calibration: Calibration) -> str:
+    """Return in one line what a report is about: how many rows, held against what."""
+    facts = calibration.facts
+    source = f"{facts['n_source']:,} labelled rows" if facts["n_source"] else "no labelled rows"
+    return f"{facts['n_target']:,} rows without labels, held against {source}."
+
+
+def measured(audit: dict[str, Any]) -> str:
+    """Return what labelled rows say, in one sentence or two."""
+    said = (
+        f"The labels of {audit['n']:,} rows put the accuracy at {between(audit['accuracy'])} and "
+        f"the gap between confidence and accuracy at {percent(audit['ece_after'][0])}, against "
+        f"{percent(audit['ece_before'][0])} before."
+    )
+    if audit["agrees"]:
+        return f"{said} That agrees with the estimate."
+    return f"{said} That does not agree with the estimate: trust the measurement."
+
+
+def cut(text: object, length: int) -> str:
+    """Return text that a page has room for; the facts inside the page keep it whole.
+
+    >>> cut("melanoma", 5)
+    'mela…'
+    """
+    text = printable(text)
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def printable(text: object) -> str:
+    r"""Return text without the characters that steer a terminal or turn the text around.
+
+    >>> printable("mole\x1b[31m\u202e")
+    'mole [31m '
+    """
+    return "".join(c if c.isprintable() or c in JOINERS else " " for c in str(text))
 
 
 def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
