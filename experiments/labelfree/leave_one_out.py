@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scenarios
 
-from temperance.labelfree.prior_matched import STRETCH, expit, gather_evidence, log_odds
+from temperance.labelfree.prior_matched import STRETCH, believe, gather_evidence
 from temperance.labelfree.profile import SourceProfile
 
 GRID = np.round(np.arange(0.9, 1.75, 0.1), 2)
@@ -28,11 +28,10 @@ def errors(family: str, cache: Path, data_dir: Path) -> np.ndarray:
     for s in scenarios.load(family, cache, data_dir, None)[0]:
         profile = SourceProfile.of(*s.source, s.prior)
         seen = gather_evidence(s.target, s.prior, profile)
-        home = log_odds(1 - profile.error)
-        own = (log_odds(seen.believed) - home) / STRETCH
         truth = float((s.target.argmax(axis=1) == s.labels).mean())
-        believed = [expit(home + value * own) for value in GRID]
-        table.append([abs(np.median([seen.typical, seen.histogram, b]) - truth) for b in believed])
+        others = [seen.estimates["typical"], seen.estimates["histogram"]]
+        believed = [believe(s.target, s.prior, seen.shrink, profile, value) for value in GRID]
+        table.append([abs(np.median([*others, b]) - truth) for b in believed])
     return np.mean(table, axis=0)
 
 

@@ -180,14 +180,14 @@ def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
             {"factor": scale},
             "Confidence alone misleads then; typicality and class mix decide.",
         )
-    typical = 1 - profile.error
-    drop = typical - evidence.typical
+    here, typical = evidence.estimates.get("typical", 1.0), 1 - profile.error
+    drop = typical - here
     if drop > 2 * np.sqrt(typical * (1 - typical) * (1 / profile.n + 1 / len(scene.z))):
         yield Finding(
             "TP201",
-            f"{evidence.typical:.0%} of the rows look like rows the model gets right; on the "
+            f"{here:.0%} of the rows look like rows the model gets right; on the "
             f"source it is {typical:.0%}.",
-            {"target": evidence.typical, "source": typical},
+            {"target": here, "source": typical},
             "The inputs themselves have changed (covariate shift).",
             "warn",
         )
@@ -237,16 +237,12 @@ def _tail(chi2: float, freedom: int) -> float:
     return float(gammaincc(freedom / 2, chi2 / 2))
 
 
-def about_estimates(evidence: Evidence | None, spread: float) -> Iterator[Finding]:
+def about_estimates(evidence: Evidence | None) -> Iterator[Finding]:
     """Yield how far the independent estimates of accuracy agree."""
     if evidence is None:
         return
-    numbers = {
-        "typical": evidence.typical,
-        "histogram": evidence.histogram,
-        "believed": evidence.believed,
-        "spread": spread,
-    }
+    spread = evidence.spread
+    numbers = {**evidence.estimates, "spread": spread}
     if spread > BOUND:
         yield Finding(
             "TP402",

@@ -6,8 +6,8 @@ gives one of three verdicts:
 
     refused       a finding makes the map meaningless: too few rows, one predicted class, a prior
                   that the data contradict, no identified temperature, estimates that disagree
-    improved      over what the accuracy may be, the map's expected calibration error is at least
-                  one point below that of the model's own confidence
+    improved      over what the accuracy may be, the expected calibration error of the model's own
+                  confidence exceeds one and a half times that of the map by at least one point
     no-evidence   neither: the source temperature is kept where there is one, else the identity
 """
 
@@ -59,11 +59,10 @@ if TYPE_CHECKING:
 Z90 = 1.645
 MODEL_ERROR = 0.2  # standard error of the accuracy estimate in log-odds where its parts agree,
 DISAGREEMENT = 0.25  # what each unit of their spread adds,
-BLIND_ERROR = (
-    0.8  # and its size without a source: from leaving families of shifts out; see the docs
-)
+ALONE = 0.45  # its size where there is one estimate (two classes),
+BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; see the docs
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
-WORTH = 0.01  # expected fall of the calibration error that is called an improvement
+MARGIN, WORTH = 1.5, 0.01  # the error before is this often that after, and so much more: improved
 N_BINS = 15
 TO_LABEL = 200
 GOLDEN = (5**0.5 - 1) / 2
@@ -137,7 +136,7 @@ def calibrate(
             findings.append(_not_identified(error))
     findings += [*about_amount(scene), *about_rows(scene), *about_classes(scene)]
     if beliefs is not None:
-        findings += [*about_shift(scene, evidence), *about_estimates(evidence, beliefs.spread)]
+        findings += [*about_shift(scene, evidence), *about_estimates(evidence)]
     findings.sort(key=lambda finding: SEVERITY.index(finding.severity))
     return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
 
@@ -152,13 +151,10 @@ class Beliefs:
         Of the model's own predictions.
     maps : tuple of three maps
         For ``accuracy.value``, ``accuracy.low`` and ``accuracy.high``.
-    spread : float
-        Log-odds between the largest and the smallest of the estimates.
     """
 
     accuracy: Interval
     maps: tuple[Map, Map, Map]
-    spread: float
 
 
 def _believe(
@@ -168,20 +164,15 @@ def _believe(
     if profile is None:
         t, b = solve_without_source(z, q, bias=bias, seed=generator)
         accuracy = _around(confidence(z, t), BLIND_ERROR)
-        spread = 0.0
         evidence = None
         ends = [_rescaled(z, t, b, a) for a in accuracy]
     else:
         evidence = gather_evidence(z, q, profile)
-        parts = [log_odds(a) for a in (evidence.typical, evidence.histogram, evidence.believed)]
-        spread = max(parts) - min(parts)
-        error = np.hypot(
-            _standard_error(evidence, profile, len(z), spread), _prior_error(scene, generator)
-        )
+        error = np.hypot(_standard_error(evidence, profile, len(z)), _prior_error(scene, generator))
         accuracy = _around(evidence.accuracy, float(error))
         ends = [solve(z, q, profile, evidence.at(a), bias=bias) for a in accuracy]
     maps = tuple(BiasedTemperature(t, b) if bias else Temperature(t) for t, b in ends)
-    return evidence, Beliefs(accuracy, maps, spread)  # pyright: ignore[reportArgumentType]
+    return evidence, Beliefs(accuracy, maps)  # pyright: ignore[reportArgumentType]
 
 
 def _around(accuracy: float, error: float) -> Interval:
@@ -189,11 +180,12 @@ def _around(accuracy: float, error: float) -> Interval:
     return Interval(accuracy, expit(centre - Z90 * error), expit(centre + Z90 * error))
 
 
-def _standard_error(evidence: Evidence, profile: SourceProfile, n: int, spread: float) -> float:
+def _standard_error(evidence: Evidence, profile: SourceProfile, n: int) -> float:
     """Of the log-odds of the accuracy: what the method misses, and what sampling adds."""
     a, e = min(max(evidence.accuracy, 0.01), 0.99), profile.error
     sampling = 1 / (n * a * (1 - a)) + 1 / (profile.effective * e * (1 - e))
-    return float(np.sqrt(MODEL_ERROR**2 + (DISAGREEMENT * spread) ** 2 + sampling))
+    model = MODEL_ERROR if len(evidence.estimates) > 1 else ALONE
+    return float(np.sqrt(model**2 + (DISAGREEMENT * evidence.spread) ** 2 + sampling))
 
 
 def _prior_error(scene: Scene, generator: np.random.Generator) -> float:
@@ -289,7 +281,7 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
 def _judge(findings: list[Finding], before: Matrix, after: Matrix) -> Verdict:
     if any(finding.severity == "refuse" for finding in findings):
         return "refused"
-    return "improved" if float((before - after) @ QUADRATURE) > WORTH else "no-evidence"
+    return "improved" if float((before - MARGIN * after) @ QUADRATURE) > WORTH else "no-evidence"
 
 
 def _choose(verdict: Verdict, beliefs: Beliefs, scene: Scene) -> tuple[Map, str]:
@@ -391,7 +383,11 @@ def _estimates(evidence: Evidence) -> list[dict[str, Any]]:
         "histogram": "predicted class mix against the prior",
         "believed": "the model's own belief, at the source's scale and with the prior met",
     }
-    return [{"name": n, "value": getattr(evidence, n), "what": what} for n, what in seen.items()]
+    return [
+        {"name": n, "value": evidence.estimates[n], "what": what}
+        for n, what in seen.items()
+        if n in evidence.estimates
+    ]
 
 
 def _assumptions(scene: Scene) -> list[str]:

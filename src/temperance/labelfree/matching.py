@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # of log T and of the class shares: far below what the beliefs are worth
 REACH = 1e4  # temperatures beyond this factor of the start are not looked at
 MAX_SWEEPS = 60
+NEAR = 0.2  # rows, as a share, that are still in the wrong class when Newton's method begins,
+NEWTON = 128  # and the most classes for which its K x K equations are worth their cost
+RIDGE = 1e-3
 
 
 def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
     """Return softmax(z / T + b) in float64."""
-    p = np.asarray(z / temperature, dtype=np.float64) + bias
+    p = np.divide(z, temperature, dtype=np.float64) + bias
     p -= p.max(axis=1, keepdims=True)
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
@@ -50,16 +53,27 @@ def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
 
 
 def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
-    """Return the bias at which the mean probabilities are q, from a first guess of it."""
+    """Return the bias at which the mean probabilities are q, from a first guess of it.
+
+    It minimises the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log q - log mean p,
+    lowers that from anywhere; near the minimum Newton's method takes over where K is small.
+    """
     log_q = np.log(np.maximum(q, 1e-12))
-    b = bias
+    b, nearest, newton = bias, NEAR, len(q) <= NEWTON
     for _ in range(MAX_SWEEPS):
-        share = probabilities(z, temperature, b).mean(axis=0)
-        change = log_q - np.log(np.maximum(share, 1e-300))
-        b = b + change
-        b = b - b.mean()
-        if np.abs(share - q).sum() < TOLERANCE:
+        p = probabilities(z, temperature, b)
+        share = p.mean(axis=0)
+        missed = float(np.abs(share - q).sum())
+        if missed < TOLERANCE:
             break
+        if newton and missed < nearest:
+            nearest = missed  # a step that does not get nearer is the last of its kind
+            curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
+            b = b + np.linalg.lstsq(curvature, q - share)[0]
+        else:
+            newton = newton and nearest == NEAR
+            b = b + log_q - np.log(np.maximum(share, 1e-300))
+        b = b - b.mean()
     return b
 
 

@@ -1,7 +1,7 @@
 """Prior-matched scaling: a temperature and a class bias from unlabelled logits and a class prior.
 
 The map is ``z / T + b``. With a labelled source, the accuracy a of the model's predictions ŷ on the
-target is estimated three ways that fail for different reasons:
+target is estimated in three ways that fail for different reasons:
 
     typical    share of rows that look like rows the model knows (`SourceProfile.typicality`)
     histogram  (1 - g)(1 - e) + g/K: a share g of rows is broken and predicted from a distribution r
@@ -9,9 +9,11 @@ target is estimated three ways that fail for different reasons:
                and |P - m| = g |r - m|, where m is the mix predicted on the source for classes as
                frequent as in q; r is read off the least typical rows
     believed   mean p_{ŷ} of softmax(z/T + b) with the source temperature, after the logits are
-               given back the scale they have on the source, and with b such that mean p = q
+               given back the scale they have on the source, and with b such that mean p = q; less
+               what a model under shift does not admit (STRETCH)
 
-and the median of the three is taken: no estimate rules alone. Then T and b solve (`matching`)
+and the median of the three is taken: no estimate rules alone. With two classes only the last is
+left: a row of two centred logits has no shape, only a length. Then T and b solve (`matching`)
 
     mean_i p_ik = q_k,      mean_i p_{i, ŷ_i} = a,
 
@@ -50,9 +52,10 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-STRETCH = 1.3
-"""A model loses this much more log-odds of accuracy than its belief admits. The best value is 1.1
-to 1.4 in each of five large families of shifts, so it hardly depends on which is left out."""
+STRETCH = 1.4
+"""A model loses this much more log-odds of accuracy than its confidence admits, the class mix once
+set right. See ``experiments/labelfree/leave_one_out.py`` for how little it depends on the shifts
+that are left out."""
 CHANCE = 1.2  # times 1/K is the lowest accuracy that is believed, so that T stays finite
 FACTOR = 3.3  # a bias changes the temperature that is right without it by no more than this
 NOISE = 1.5  # the predicted mix is within noise up to this multiple of its expected distance
@@ -127,13 +130,16 @@ class Evidence:
     """Everything that is believed of a target before a map is fitted."""
 
     accuracy: float
-    typical: float
-    histogram: float
-    believed: float
+    estimates: dict[str, float]
     distance: float
     floor: float
     shrink: float
     confidence: float
+
+    @property
+    def spread(self) -> float:
+        """Return the log-odds between the largest and the smallest estimate."""
+        return log_odds(max(self.estimates.values())) - log_odds(min(self.estimates.values()))
 
     def at(self, accuracy: float) -> Evidence:
         """Return the same evidence with another belief about the accuracy."""
@@ -152,25 +158,24 @@ def noise_floor(q: Matrix, n: float) -> float:
 
 def shrinkage(predicted: NDArray[np.intp], q: Matrix) -> float:
     """Return how much of a bias to keep: none while the predicted mix is within noise of q."""
-    floor = noise_floor(q, len(predicted))
-    return max(0.0, 1 - (NOISE * floor / max(total_variation(predicted, q), floor)) ** 2)
+    floor, distance = noise_floor(q, len(predicted)), total_variation(predicted, q)
+    return max(0.0, 1 - (NOISE * floor / distance) ** 2) if distance > floor else 0.0
 
 
 def gather_evidence(z: NDArray[Any], q: Matrix, source: SourceProfile) -> Evidence:
-    """Return the three estimates of accuracy and what they are made of."""
+    """Return the estimates of accuracy and what they are made of."""
     n, k = z.shape
     predicted = z.argmax(axis=1)
     shrink = shrinkage(predicted, q)
-    scores = source.typicality(z)
-    estimates = {
-        "typical": source.share_typical(scores),
-        "histogram": _from_histogram(predicted, scores, source),
-        "believed": _from_belief(z, q, shrink, source),
-    }
+    estimates = {"believed": believe(z, q, shrink, source)}
+    if k > 2:
+        scores = source.typicality(z)
+        estimates["typical"] = source.share_typical(scores)
+        estimates["histogram"] = _from_histogram(predicted, scores, source)
     accuracy = float(np.clip(np.median(list(estimates.values())), CHANCE / k, 1 - 1e-4))
     return Evidence(
         accuracy=accuracy,
-        **estimates,
+        estimates=estimates,
         distance=total_variation(predicted, q),
         floor=noise_floor(q, n),
         shrink=shrink,
@@ -218,13 +223,23 @@ def _from_histogram(predicted: NDArray[np.intp], scores: Matrix, source: SourceP
     return (1 - g) * (1 - source.error) + g / len(source.mix)
 
 
-def _from_belief(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfile) -> float:
+def believe(
+    z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfile, stretch: float = STRETCH
+) -> float:
+    """Return the accuracy if the shift were a scale and a class offset, but for the stretch.
+
+    The mean confidence c of the map that undoes them is what its predictions deserve, its mean
+    belief in the predictions before it what those deserve. A shift costs more than that, so the
+    log-odds of c are stretched away from the source; the step from c to the belief is the bias's
+    own and stays as it is.
+    """
     t = source.temperature * rescaling(z, source)
     b = shrink * match_prior(z, t, q, np.zeros(len(q))) if shrink > 0 else 0.0
     p = probabilities(z, t, b)
-    belief = float(p[np.arange(len(p)), z.argmax(axis=1)].mean())
+    sure = log_odds(float(p.max(axis=1).mean()))
+    belief = log_odds(float(p[np.arange(len(p)), z.argmax(axis=1)].mean()))
     home = log_odds(1 - source.error)
-    return expit(home + STRETCH * (log_odds(belief) - home))
+    return expit(home + stretch * (sure - home) + belief - sure)
 
 
 def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
