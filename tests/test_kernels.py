@@ -1,15 +1,21 @@
-"""One pass gives value, gradient, curvature and third derivative; mpmath is the referee."""
+"""One pass gives value and derivatives; mpmath is the referee, of NumPy and of machine code."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import array_api_strict
 import mpmath as mp
+import numba
 import numpy as np
 import pytest
 import torch
 from simulated import logits
 
-from temperance._kernels import edges, temperature_moments
+from temperance import _fused
+from temperance._kernels import SWITCH, fused, temperature_moments
 from temperance.rows import Block
 
 mp.mp.dps = 30
@@ -27,6 +33,15 @@ TARGETS = {
 }
 
 
+@pytest.fixture
+def numpy_only(monkeypatch):
+    """Kernels as they are without Numba."""
+    monkeypatch.setenv(SWITCH, "0")
+    fused.cache_clear()
+    yield
+    fused.cache_clear()
+
+
 def loss(z, w, beta):
     return mp.fsum(
         mp.fsum(map(mp.mpf, weights)) * mp.log(mp.fsum(mp.exp(beta * x) for x in row))
@@ -35,66 +50,140 @@ def loss(z, w, beta):
     )
 
 
+KINDS = {
+    "compiled": np.asarray,
+    "numpy": np.asarray,
+    "strict": array_api_strict.asarray,
+    "torch": torch.tensor,
+}
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("beta", [0.01, 0.7, 5.0])
-@pytest.mark.parametrize(
-    "convert", [np.asarray, array_api_strict.asarray, torch.tensor], ids=["np", "strict", "torch"]
-)
-def test_moments_are_the_derivatives_of_the_loss(convert, beta, target):
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments_are_the_derivatives_of_the_loss(kind, beta, target, request):
+    if kind == "numpy":
+        request.getfixturevalue("numpy_only")
     y, w, weights = TARGETS[target]
-    got = temperature_moments(Block(convert(Z), y, w), beta, exact=True)
+    got = temperature_moments(Block(KINDS[kind](Z), y, w), beta)
     # Derivatives by mpmath of the loss written out; the r-th is multiplied by β^r.
-    wanted = [mp.diff(lambda b: loss(Z, weights, b), beta, r) * mp.mpf(beta) ** r for r in range(4)]
-    assert got == pytest.approx([float(x) for x in wanted], rel=1e-10)
+    wanted = [mp.diff(lambda b: loss(Z, weights, b), beta, r) * mp.mpf(beta) ** r for r in range(7)]
+    assert got[:7] == pytest.approx([float(x) for x in wanted], rel=1e-10)
+    top, mean = Z.max(axis=1, keepdims=True), Z.mean(axis=1, keepdims=True)
+    mass = weights.sum(axis=1, keepdims=True)
+    edges = [weights * (top - Z), weights * (Z - mean), mass * (top - mean), mass]
+    assert got[7:] == pytest.approx([float(np.sum(x)) for x in edges], rel=1e-12)
 
 
-def test_float32_exponentials_are_close_and_float64_ones_exact():
-    z = Z.astype(np.float32)
-    exact = temperature_moments(Block(z, Y, None), 1.3, exact=True)
-    rough = temperature_moments(Block(z, Y, None), 1.3, exact=False)
-    wide = temperature_moments(Block(z.astype(np.float64), Y, None), 1.3, exact=True)
-    assert exact == pytest.approx(wide, rel=1e-15)
-    assert rough == pytest.approx(exact, rel=1e-4)
-    assert rough != exact
+SHAPES = [(1, 2), (63, 3), (64, 10), (130, 32), (1, 33), (37, 100), (20, 1001)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("target", ["hard", "soft", "weighted", "none"])
+def test_machine_code_agrees_with_numpy(shape, dtype, target, monkeypatch):
+    (n, k), rng = shape, np.random.default_rng(2)
+    z = (rng.normal(size=shape) * 4 + 10).astype(dtype)
+    y = rng.dirichlet(np.ones(k), size=n) if target == "soft" else rng.integers(k, size=n)
+    block = Block(
+        z, None if target == "none" else y, rng.random(n) if target == "weighted" else None
+    )
+    compiled = np.array(temperature_moments(block, 0.8))
+    with monkeypatch.context() as patch:
+        patch.setattr("temperance._kernels.fused", lambda: None)
+        reference = np.array(temperature_moments(block, 0.8))
+    # A cumulant is a difference of moments; what is left of it is as exact as they are large.
+    scale = np.maximum(np.abs(reference), n * 10.0 ** np.array([0, *range(7), 0, 0, 0]) / 1e3)
+    assert np.all(np.abs(compiled - reference) <= 1e-12 * scale)
+
+
+def strided(z):
+    return np.repeat(z, 2, axis=0)[::2]
+
+
+def frozen(z):
+    z = z.copy()
+    z.flags.writeable = False
+    return z
+
+
+@pytest.mark.parametrize("change", [np.asfortranarray, strided, frozen])
+def test_how_an_array_lies_in_memory_does_not_matter(change):
+    block, beta = Block(Z, Y, WEIGHT), 0.7
+    assert temperature_moments(Block(*map(change, block)), beta) == temperature_moments(block, beta)
+
+
+@numba.njit
+def polynomials(x, s):
+    return (
+        np.array([_fused.exp(v) for v in x]),
+        np.array([_fused.log(v) for v in s]),
+    )
+
+
+def test_polynomials_are_right_to_the_last_bit_or_two():
+    rng = np.random.default_rng(0)
+    x = -np.concatenate([[0.0], rng.exponential(size=2000) * 5, np.linspace(0, 708, 1000)])
+    s = np.concatenate([1 + rng.exponential(size=2000) ** 4, 2.0 ** np.arange(100), 1 + x**2])
+    e, logarithm = polynomials(x, s)
+    assert e[0] == 1
+    for got, exact in [(e, map(mp.exp, x.tolist())), (logarithm, map(mp.log, s.tolist()))]:
+        for a, b in zip(got.tolist(), exact, strict=True):
+            assert abs(a - b) <= 3e-16 * abs(b)
+
+
+def test_beyond_the_range_of_exp_there_is_nothing():
+    z = np.array([[0.0, -1e5, -1e5], [1e5, 0.0, 0.0]], np.float32)
+    value, first, *_ = temperature_moments(Block(z, np.array([1, 0]), None), 1.0)
+    assert (value, first) == (1e5, 1e5)
+
+
+SWITCHES = {
+    "TEMPERANCE_NUMBA": "0",
+    "NUMBA_DISABLE_JIT": "1",
+    "TEMPERANCE_TEST_HIDE": "numba",
+}
+
+
+@pytest.mark.parametrize("variable", SWITCHES)
+def test_without_numba_everything_runs_on_numpy(variable):
+    script = """
+import os, sys
+if os.environ.get("TEMPERANCE_TEST_HIDE"):
+    sys.modules["numba"] = None  # an import of it fails, as where it is not installed
+import numpy as np, temperance as tp
+z = np.array([[2.0, 0.0]] * 4)
+assert round(tp.fit_temperature(z, [0, 0, 0, 1]).temperature, 6) == 1.820478
+assert "temperance._fused" not in sys.modules
+"""
+    environment = {**os.environ, variable: SWITCHES[variable]}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+
+
+def test_numba_waits_until_it_is_needed():
+    script = "import sys, temperance; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_sums_of_float16_do_not_saturate():
     z = np.tile(np.array([[0.0, 1.0]], dtype=np.float16), (200_000, 1))
     y = np.zeros(200_000, int)
-    value, first, second, _ = temperature_moments(Block(z, y, None), 1.0, exact=False)
-    one = temperature_moments(Block(z[:1].astype(np.float64), y[:1], None), 1.0, exact=True)
+    value, first, second, *_ = temperature_moments(Block(z, y, None), 1.0)
+    one = temperature_moments(Block(z[:1].astype(np.float64), y[:1], None), 1.0)
     assert (value, first, second) == pytest.approx([x * 200_000 for x in one[:3]], rel=1e-9)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, -700.0])
 def test_an_offset_changes_no_moment(offset):
     z = np.round(Z * 64) / 64  # so that the offset rounds nothing
-    plain = temperature_moments(Block(z, Y, None), 1.0, exact=True)
-    moved = temperature_moments(Block(z + offset, Y, None), 1.0, exact=True)
+    plain = temperature_moments(Block(z, Y, None), 1.0)
+    moved = temperature_moments(Block(z + offset, Y, None), 1.0)
     assert moved == pytest.approx(plain, rel=1e-12)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("convert", [np.asarray, array_api_strict.asarray])
-def test_edges_are_their_definition(convert, target):
-    y, w, weights = TARGETS[target]
-    if y.ndim == 2:  # edges take soft labels that sum to one, as a fit passes them
-        y = y / y.sum(axis=1, keepdims=True)
-        weights = y * (1 if w is None else w[:, None])
-    top, mean = Z.max(axis=1, keepdims=True), Z.mean(axis=1, keepdims=True)
-    mass = weights.sum(axis=1, keepdims=True)
-    wanted = [
-        np.sum(weights * (top - Z)),
-        np.sum(weights * (Z - mean)),
-        np.sum(mass * (top - mean)),
-        mass.sum(),
-    ]
-    assert edges(Block(convert(Z), y, w)) == pytest.approx([float(x) for x in wanted], rel=1e-12)
 
 
 def test_edges_are_the_slopes_at_the_ends():
     """At β -> 0 the slope is -(Σ own - mean); at β -> ∞ it is Σ (top - own)."""
-    below, above, _, _ = edges(Block(Z, Y, None))
+    *_, below, above, _, _ = temperature_moments(Block(Z, Y, None), 1.0)
     for beta, slope in ((1e-9, -above), (1e4, below)):
-        first = temperature_moments(Block(Z, Y, None), beta, exact=True)[1] / beta
+        first = temperature_moments(Block(Z, Y, None), beta)[1] / beta
         assert first == pytest.approx(slope, rel=1e-5)

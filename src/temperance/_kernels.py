@@ -1,17 +1,26 @@
-"""One pass over a block of rows: value, gradient, curvature and third derivative in 1/T.
+"""One pass over a block of rows: value and six derivatives of the NLL in 1/T, and what bounds it.
 
-With ``u = (z - max z) / T``, the moments of u under ``p = softmax(u)`` give every derivative of the
-weighted NLL at once, free of the scale of the logits:
+With ``u = (z - max z) / T`` and κ_r[u] the cumulants of u under ``p = softmax(u)``, the weighted
+NLL and the derivatives of its logarithms, all free of the scale of the logits, are
 
-    value = Σ A·log Σ exp u - Σ W·u          first  = Σ A·E[u] - Σ W·u
-    second = Σ A·Var[u]                       third  = Σ A·κ3[u]
+    value = Σ A·log Σ exp u - Σ W·u
+    first = Σ A·κ_1[u] - Σ W·u              r-th = Σ A·κ_r[u],  r = 2 … 6
 
 where W are hard labels, soft labels or any non-negative weights, and ``A = Σ_k W_k``. The r-th
-derivative in β = 1/T is the r-th number divided by β^r. Sums are float64 whatever the input.
+derivative in β = 1/T is the r-th number divided by β^r. The same pass gives the slopes of the NLL
+at both ends of the scale, which decide whether it has a minimum between them:
+
+    below = Σ W (max z - z)      above = Σ W (z - mean z)      spread = Σ A (max z - mean z)
+
+Everything is float64 whatever the input. The code below is the reference and runs on any Array API
+library, where the block is; NumPy blocks go to `temperance._fused` when Numba is installed.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,107 +28,88 @@ import numpy as np
 from temperance._arrays import beside, is_numpy, namespace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from types import ModuleType
 
+    from temperance._arrays import Array
     from temperance.rows import Block, Totals
 
+DERIVATIVES = 6
+SWITCH = "TEMPERANCE_NUMBA"
 
-def temperature_moments(block: Block, beta: float, *, exact: bool) -> Totals:
-    """Return ``(value, first, second, third)`` of the weighted NLL of softmax(beta z).
 
-    ``exact`` evaluates the exponentials in float64; otherwise float32 rows stay float32 until they
-    are summed, which is enough for every step but the last.
+@cache
+def fused() -> ModuleType | None:
+    """Return the compiled kernels, or None: Numba is missing, or switched off by the environment.
+
+    ``TEMPERANCE_NUMBA=0`` switches it off; so does Numba's own ``NUMBA_DISABLE_JIT=1``, under
+    which the kernels would be interpreted, a thousand times slower than NumPy.
     """
-    if not is_numpy(block.logits):
-        return _moments_elsewhere(block, beta)
-    z = block.logits
-    wide = exact or z.dtype.itemsize != 4
-    top = z.max(axis=1)
-    u = np.subtract(z, top[:, None], dtype=np.float64 if wide else np.float32)
-    u *= beta
-    target, mass = _target(u, z, top, block, beta)
-    e = np.exp(u)
-    s0 = e.sum(axis=1, dtype=np.float64)
-    m: list[NDArray[np.float64]] = []
-    for _ in range(3):
-        e *= u
-        m.append(e.sum(axis=1, dtype=np.float64) / s0)
-    return _collect(s0, m[0], m[1], m[2], target, mass)
+    if os.environ.get(SWITCH) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return None
+    try:
+        return importlib.import_module("temperance._fused")
+    except ImportError:  # not installed, or too old for this NumPy
+        return None
 
 
-def _target(
-    u: NDArray[Any], z: NDArray[Any], top: NDArray[Any], block: Block, beta: float
-) -> tuple[Any, Any]:
-    """``Σ_k W_k u_k`` and ``Σ_k W_k`` of each row."""
-    y, w = block.labels, block.weight
-    mass = 1.0 if w is None else w
-    if y is None:
-        return 0.0, mass
-    if y.ndim == 1:
-        rows = np.arange(len(y))
-        target = (z[rows, y].astype(np.float64) - top.astype(np.float64)) * beta
-    else:
-        target = np.einsum("ij,ij->i", u, y, dtype=np.float64)
-        mass = mass * y.sum(axis=1)
-    return (target if w is None else target * w), mass
-
-
-def _collect(s0: Any, m1: Any, m2: Any, m3: Any, target: Any, mass: Any) -> Totals:
-    variance = m2 - m1 * m1
-    skew = m3 - 3 * m1 * m2 + 2 * m1 * m1 * m1
-    return (
-        float(np.sum(mass * np.log(s0) - target)),
-        float(np.sum(mass * m1 - target)),
-        float(np.sum(mass * variance)),
-        float(np.sum(mass * skew)),
-    )
-
-
-def _moments_elsewhere(block: Block, beta: float) -> Totals:
-    """Compute the same on the device where the block lives; only four numbers come back."""
+def temperature_moments(block: Block, beta: float) -> Totals:
+    """Return ``(value, first, …, sixth, below, above, spread, Σ A)`` of a block at 1/T = β."""
+    compiled = fused() if is_numpy(block.logits) else None
+    if compiled is not None:
+        return compiled.temperature_moments(*block, beta)
     xp = namespace(block.logits)
-    z = xp.astype(block.logits, xp.float64)
-    u = (z - xp.max(z, axis=1, keepdims=True)) * beta
-    e = xp.exp(u)
-    s0 = xp.sum(e, axis=1)
-    m1, m2, m3 = (xp.sum(e * u**r, axis=1) / s0 for r in (1, 2, 3))
-    y, w = block.labels, block.weight
-    mass = xp.ones_like(s0) if w is None else beside(w, z)
-    if y is None:
-        target = xp.zeros_like(s0)
-    elif y.ndim == 1:
-        index = beside(y, z)[:, None]
-        target = xp.take_along_axis(u, index, axis=1)[:, 0] * mass
-    else:
-        soft = beside(y, z)
-        target = xp.sum(u * soft, axis=1) * mass
-        mass = mass * xp.sum(soft, axis=1)
-    variance = m2 - m1 * m1
-    skew = m3 - 3 * m1 * m2 + 2 * m1 * m1 * m1
-    totals = (mass * xp.log(s0) - target, mass * m1 - target, mass * variance, mass * skew)
-    return tuple(float(xp.sum(t)) for t in totals)
+    with np.errstate(over="ignore", invalid="ignore"):  # who fits checks the scale
+        z = xp.astype(block.logits, xp.float64)
+        z = z - xp.max(z, axis=1, keepdims=True)
+        own, mass = _of_labels(z, block)
+        mean = xp.sum(z, axis=1) / z.shape[1]
+        s0, *moments = _power_sums(z * beta)
+        cumulants = cumulants_of(*(m / s0 for m in moments))
+        below = -float(xp.sum(own))
+        sums = (xp.log(s0), *cumulants, mean)
+        value, first, *others, means = (float(xp.sum(mass * column)) for column in sums)
+    target = beta * below
+    edges = (below, -below - means, -means, float(xp.sum(mass)))
+    return (value + target, first + target, *others, *edges)
 
 
-def edges(block: Block) -> Totals:
-    """Return what decides whether an optimum in 1/T exists, in one pass without exponentials.
-
-    ``(Σ W (max z - z), Σ W (z - mean z), Σ A (max z - mean z), Σ A)``: the slope of the NLL at
-    T -> 0 and minus its slope at T -> ∞, per unit of logits; the scale of the logits; the weight.
-    """
-    z = block.logits
+def _of_labels(z: Array, block: Block) -> tuple[Array, Array]:
+    """``Σ_k W_k (z_k - max z)`` and ``A = Σ_k W_k`` of each row."""
     xp = namespace(z)
-    top = xp.astype(xp.max(z, axis=1), xp.float64)
-    with np.errstate(over="ignore"):
-        mean = xp.sum(z, axis=1, dtype=xp.float64) / z.shape[1]
     y, w = block.labels, block.weight
-    mass = xp.ones_like(top) if w is None else beside(w, z)
+    mass = xp.ones_like(z[:, 0]) if w is None else beside(w, z)
     if y is None:
-        own = top
-    elif y.ndim == 1:
-        index = beside(y, z)[:, None]
-        own = xp.astype(xp.take_along_axis(z, index, axis=1)[:, 0], xp.float64)
-    else:
-        own = xp.sum(xp.astype(z, xp.float64) * beside(y, z), axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks the scale
-        totals = (mass * (top - own), mass * (own - mean), mass * (top - mean), mass)
-        return tuple(float(xp.sum(t)) for t in totals)
+        return xp.zeros_like(mass), mass
+    if y.ndim == 1:
+        return mass * xp.take_along_axis(z, beside(y, z)[:, None], axis=1)[:, 0], mass
+    soft = beside(y, z)
+    return mass * xp.vecdot(z, soft), mass * xp.sum(soft, axis=1)
+
+
+def _power_sums(u: Array) -> tuple[Array, ...]:
+    """``Σ_k u_k^r exp(u_k)`` of each row, for r = 0 … 6."""
+    xp = namespace(u)
+    e, square = xp.exp(u), u * u
+    sums = [xp.sum(e, axis=1), xp.vecdot(e, u), xp.vecdot(e, square)]
+    for _ in range(2):
+        e *= square
+        sums += [xp.vecdot(e, u), xp.vecdot(e, square)]
+    return tuple(sums)
+
+
+def cumulants_of(m1: Any, m2: Any, m3: Any, m4: Any, m5: Any, m6: Any) -> tuple[Any, ...]:
+    """Return κ_1 … κ_6 from moments about zero, by way of the central moments."""
+    a = m1 * m1
+    c2 = m2 - a
+    c3 = m3 - m1 * (3 * m2 - 2 * a)
+    c4 = m4 - m1 * (4 * m3 - m1 * (6 * m2 - 3 * a))
+    c5 = m5 - m1 * (5 * m4 - m1 * (10 * m3 - m1 * (10 * m2 - 4 * a)))
+    c6 = m6 - m1 * (6 * m5 - m1 * (15 * m4 - m1 * (20 * m3 - m1 * (15 * m2 - 5 * a))))
+    return (
+        m1,
+        c2,
+        c3,
+        c4 - 3 * c2 * c2,
+        c5 - 10 * c3 * c2,
+        c6 - 15 * c4 * c2 - 10 * c3 * c3 + 30 * c2 * c2 * c2,
+    )

@@ -30,7 +30,7 @@ from temperance._checks import NotIdentified, check_choice, check_integer, check
 from temperance._kernels import temperature_moments
 from temperance._solve import minimise_in_scale, search_in_scale
 from temperance.maps import Temperature
-from temperance.rows import ArrayRows, Block, Rows, as_rows
+from temperance.rows import ArrayRows, Block, Rows, as_rows, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def fit_uts(
     if rows.n <= size:
         return Temperature(_fit_bag(rows, q, form, shrink_to=size))
     n_bags = min(MAX_BAGS, rows.n // size)
-    picked = generator.permutation(rows.n)[: n_bags * size]
+    picked = shuffled(rows.n, n_bags * size, generator)
     sample = rows.take(picked).logits
     logs = [
         np.log(_fit_bag(ArrayRows(sample[start : start + size], checked=True), q, form, None))
@@ -222,7 +222,7 @@ def _weights_by_class(block: Block, v: Matrix, form: str) -> Matrix:
 def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β."""
 
-    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:
+    def moments(beta: float) -> tuple[float, ...]:
         def statistic(block: Block) -> tuple[float, ...]:
             z = to_numpy(block.logits)
             odds = _log_odds(z.astype(np.float64) * (v if form == "paper" else 1.0))
@@ -230,9 +230,9 @@ def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
             if form == "reference":
                 weights /= z.shape[1] - 1
             weights[np.arange(z.shape[0]), z.argmax(axis=1)] = 1.0
-            return temperature_moments(Block(z, weights, None), beta, exact=exact)
+            return temperature_moments(Block(z, weights, None), beta)
 
-        return rows.reduce(statistic)
+        return rows.reduce(statistic)[:-4]
 
     solution = minimise_in_scale(moments, 1.0)
     if not solution.converged or _doubt(rows, solution.x) < LEAST_DOUBT:

@@ -10,14 +10,18 @@ and the logits of the labels are on average above the mean of their rows.
 
 from __future__ import annotations
 
-from temperance._checks import NotIdentified, check_scale
-from temperance._kernels import edges, temperature_moments
+import math
+
+from temperance._checks import InputError, NotIdentified, check_scale
+from temperance._kernels import temperature_moments
 from temperance._solve import Solution, minimise_in_scale
 from temperance.maps import Temperature
-from temperance.rows import Rows, Totals, as_labelled_rows
+from temperance.rows import Rows, as_labelled_rows
 
-SMALL = 1 << 18  # elements below which float64 throughout costs nothing
-START = 2_000  # rows of the first guess
+FEW = 500  # rows below which a sample is not worth its while
+SAMPLE = 8_192  # rows that give 1/T to 1 %, from where one pass over the whole is enough
+SHARE = 8  # of the rows at most one in so many is in the sample
+ROUGH = 1e-3  # error of the optimum of a sample, small against that of sampling
 
 
 def fit_temperature(
@@ -67,50 +71,60 @@ def fit_temperature(
 
 def solve_temperature(rows: Rows) -> Solution:
     """Return the optimal β = 1/T for rows with labels."""
-    totals = rows.reduce(edges)
-    check_scale(totals[2] / totals[3])
-    why = _not_identified(totals)
-    if why:
-        msg = f"the temperature is not identified by these {rows.n} rows: {why}"
-        raise NotIdentified(msg)
-    if rows.n * rows.n_classes <= SMALL:
-        return _minimise(rows, _crude(totals), exact=True)
-    return _minimise(rows, _guess(rows.head(max(START, rows.n // 20))), exact=False)
+    return _minimise(rows, _start(rows))
 
 
-def _not_identified(totals: Totals) -> str | None:
-    below, above, spread, _ = totals
+def _minimise(rows: Rows, start: float, **options: float) -> Solution:
+    def moments(beta: float) -> tuple[float, ...]:
+        totals = rows.reduce(lambda block: temperature_moments(block, beta))
+        _check_identified(rows.n, *totals[-4:])
+        return totals[:-4]
+
+    return minimise_in_scale(moments, start, **options)
+
+
+def _check_identified(n: int, below: float, above: float, spread: float, mass: float) -> None:
+    """Raise unless the NLL falls from both ends of the scale towards the middle."""
+    check_scale(spread / mass)
     if spread <= 0:
-        return "the logits are constant in every row, so no temperature changes anything."
-    if below <= 0:
-        return (
+        why = "the logits are constant in every row, so no temperature changes anything."
+    elif below <= 0:
+        why = (
             "every row is predicted right, so the likelihood rises for ever as T falls to 0. Use "
             "rows that the model was not trained on, or more of them."
         )
-    if above <= 0:
-        return (
+    elif above <= 0:
+        why = (
             "the logits of the labels are on average no higher than those of the other classes, so "
             "the likelihood rises for ever as T grows. Check the order of the classes."
         )
-    return None
+    else:
+        return
+    msg = f"the temperature is not identified by these {n} rows: {why}"
+    raise NotIdentified(msg)
 
 
-def _crude(totals: Totals) -> float:
-    """Return a β that makes typical margins of order one, whatever the scale of the logits."""
-    _, _, spread, mass = totals
-    return 4 * mass / spread
+def _start(rows: Rows) -> float:
+    """Return the optimal β of a sample, which a sample of the sample has led to.
+
+    Where there are few rows, or the sample does not identify its optimum, it is the β that makes
+    typical margins of order one, whatever the scale of the logits. What is wrong with values in
+    the sample is wrong with the whole, where the first pass says it.
+    """
+    sample = rows.head(min(SAMPLE, max(FEW, rows.n // SHARE)))
+    try:
+        if sample is rows:
+            return _crude(rows)
+        try:
+            start = _minimise(sample, _start(sample), tolerance=ROUGH).x
+        except NotIdentified:
+            start = _crude(sample)
+    except InputError:
+        return 1.0
+    rows.passes += sample.passes * sample.n / rows.n
+    return start
 
 
-def _guess(sample: Rows) -> float:
-    """Return the optimum of a sample, or the crude scale where the sample does not identify one."""
-    totals = sample.reduce(edges)
-    if _not_identified(totals):
-        return _crude(totals) if totals[2] > 0 else 1.0
-    return _minimise(sample, _crude(totals), exact=False).x
-
-
-def _minimise(rows: Rows, start: float, *, exact: bool) -> Solution:
-    def moments(beta: float, exact: bool) -> tuple[float, float, float, float]:
-        return rows.reduce(lambda block: temperature_moments(block, beta, exact=exact))
-
-    return minimise_in_scale(moments, start, exact=exact)
+def _crude(rows: Rows) -> float:
+    *_, spread, mass = rows.reduce(lambda block: temperature_moments(block, 0.0))
+    return 4 * mass / spread if 0 < spread < math.inf else 1.0
