@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 UNSEEN = 10_000
 
 

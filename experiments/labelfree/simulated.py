@@ -1,4 +1,4 @@
-"""The verdict on simulated shifts, in both regimes of tests/scenes.py, with seeds not seen before."""
+"""The verdict on simulated shifts, in both regimes of tests/scenes.py, with seeds not yet seen."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ but a calibrated map knows how often the predictions *before* it are right.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
 def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
     """Return the bias at which the mean probabilities are q, from a first guess of it.
 
-    It minimises the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log q - log mean p,
+    It minimises the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log(q / mean p),
     lowers that from anywhere; near the minimum Newton's method takes over where K is small.
     """
     log_q = np.log(np.maximum(q, 1e-12))
@@ -69,7 +69,8 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
         if newton and missed < nearest:
             nearest = missed  # a step that does not get nearer is the last of its kind
             curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
-            b = b + np.linalg.lstsq(curvature, q - share)[0]
+            step: Matrix = cast("Any", np.linalg.lstsq(curvature, q - share))[0]
+            b = b + step
         else:
             newton = newton and nearest == NEAR
             b = b + log_q - np.log(np.maximum(share, 1e-300))
