@@ -9,6 +9,7 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 import temperance as tp
 from temperance_skin_lesion import clinic
+from temperance_skin_lesion.assistant import load_map
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.clinic import Agreement
 from temperance_skin_lesion.store import MapRow, SurveyImage
@@ -67,6 +68,24 @@ def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey,
     errors = [tp.metrics.ece(tp.from_probabilities(p), labels) for p in (before, after)]
     assert errors[1] < errors[0] / 2
     assert "<html" in row.report.lower()
+
+
+def test_what_a_map_would_change_is_counted_before_it_is_accepted(assistant, survey, shifted):
+    from temperance_skin_lesion.decision import Policy, decide
+
+    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), Agreement())
+    row = shown(assistant, map_id)
+    with assistant.store.reading() as session:
+        old = assistant.active(session).probabilities(shifted[0])
+    new = load_map(row.artefact).predict_proba(shifted[0])
+    for when, p in (("before", old), ("after", new)):
+        decisions = [decide(q, Policy()) for q in p]
+        found = row.summary["changes"][when]
+        answered = np.array([d.answered for d in decisions])
+        assert found["referred"] == pytest.approx(1000 * np.mean(~answered))
+        # Whatever decides, the new map says what is true.
+        wrong = [1 - q[d.predicted] for q, d in zip(new, decisions, strict=True) if d.answered]
+        assert found["wrong"] == pytest.approx(1000 * sum(wrong) / len(new))
 
 
 def test_a_mix_that_nobody_knows_is_estimated_and_said_to_be(assistant, survey):

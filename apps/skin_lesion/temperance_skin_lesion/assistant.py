@@ -18,7 +18,7 @@ import numpy as np
 
 import temperance as tp
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.decision import Policy, decide
 from temperance_skin_lesion.store import Activation, Case, MapRow, PolicyRow, Store
 
@@ -148,7 +148,7 @@ def store_map(fitted: Any, **facts: Any) -> str:
     """Return a map or a calibration as the text of its artefact."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "map.json"
-        tp.save(fitted, path, classes=list(CODES), **facts)
+        tp.save(fitted, path, classes=list(NAMES), **facts)
         return path.read_text("utf-8")
 
 

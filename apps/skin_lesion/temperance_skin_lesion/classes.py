@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CLASSES", "CODES", "MELANOMA", "Diagnosis"]
+__all__ = ["CLASSES", "CODES", "MELANOMA", "NAMES", "Diagnosis"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +27,5 @@ CLASSES = (
     Diagnosis("vasc", "Vascular lesion", malignant=False),
 )
 CODES = tuple(diagnosis.code for diagnosis in CLASSES)
+NAMES = tuple(diagnosis.name for diagnosis in CLASSES)
 MELANOMA = CODES.index("mel")

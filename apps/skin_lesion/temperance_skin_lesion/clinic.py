@@ -8,6 +8,7 @@ and undone with one click.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from sqlalchemy import select
 
 import temperance as tp
 from temperance_skin_lesion import store as db
+from temperance_skin_lesion import thresholds
 from temperance_skin_lesion.assistant import calibrated, reference
-from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.store import Activation, Conflict, MapRow, Survey, SurveyImage
 
 if TYPE_CHECKING:
@@ -132,21 +134,26 @@ def propose(
     if not len(logits):
         raise NotAcceptable("There are no pictures to calibrate on; add some first.")
     source = (assistant.model.source.logits, assistant.model.source.labels)
-    cal = tp.calibrate(logits, prior=prior, source=source, classes=CODES)
+    cal = tp.calibrate(logits, prior=prior, source=source, classes=NAMES)
     with tempfile.TemporaryDirectory() as directory:
         cal.save(Path(directory) / "map.json")
         cal.to_html(Path(directory) / "report.html")
         artefact = (Path(directory) / "map.json").read_text("utf-8")
         report = (Path(directory) / "report.html").read_text("utf-8")
     objection = agreement.objection(cal.map, len(logits))
+    p = calibrated(artefact, logits)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+    effects = thresholds.changed(active.probabilities(logits), p, active.policy)
+    summary = _summary(cal, rows=len(logits), objection=objection)
     row = MapRow(
         origin=origin,
         survey_id=survey_id,
         model=assistant.model.id,
         artefact=artefact,
         verdict=cal.verdict,
-        summary=_summary(cal, rows=len(logits), objection=objection),
-        reference=reference(calibrated(artefact, logits)),
+        summary=summary | {"changes": {when: asdict(e) for when, e in effects.items()}},
+        reference=reference(p),
         within_agreement=not objection,
         report=report,
     )

@@ -26,7 +26,7 @@ PER_WEEK = 32
 
 def drawn(seeds: range) -> list[intake.Picture]:
     """Pictures drawn by code, read like any other file."""
-    return [intake.read(lesion_file(seed), f"drawn-{seed:04d}.jpg") for seed in seeds]
+    return [intake.read(lesion_file(seed, side=128), f"drawn-{seed:04d}.jpg") for seed in seeds]
 
 
 def fill(assistant: Assistant) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.decision import Policy
     from temperance_skin_lesion.model import Source
 
-__all__ = ["Effect", "curves", "expected", "measured"]
+__all__ = ["Effect", "changed", "curves", "expected", "measured"]
 
 POINTS = 60
 
@@ -46,6 +46,13 @@ def measured(p: NDArray[np.float64], labels: NDArray[np.int64], policy: Policy) 
 def expected(p: NDArray[np.float64], policy: Policy) -> Effect:
     """Effect on unlabelled rows, if their probabilities are calibrated."""
     return _effect(p, p, policy)
+
+
+def changed(
+    old: NDArray[np.float64], new: NDArray[np.float64], policy: Policy
+) -> dict[str, Effect]:
+    """What becomes of unlabelled rows before and after a new map, if the new one is right."""
+    return {"before": _effect(old, new, policy), "after": _effect(new, new, policy)}
 
 
 def _effect(p: NDArray[np.float64], truth: NDArray[np.float64], policy: Policy) -> Effect:

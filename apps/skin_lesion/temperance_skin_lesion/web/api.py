@@ -233,7 +233,7 @@ def predict(
 ) -> Judged:
     """Judge pictures and record each as a case.
 
-    A file that cannot be taken is named under ``problems`` and does not keep the others back.
+    A file that cannot be taken is named under "problems" and does not keep the others back.
     """
     pictures, contents, problems = read_files(files)
     cases = assistant.judge(pictures, contents)

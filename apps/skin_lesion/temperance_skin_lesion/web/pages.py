@@ -183,7 +183,9 @@ def map_page(request: Request, assistant: Service, map_id: Key) -> HTMLResponse:
     with assistant.store.reading() as session:
         row = api.existing(session.get(MapRow, map_id), "map", map_id)
         active = assistant.active(session)
-    return page(request, "map.html", here="clinic", map=row, active=active)
+    shares = zip(CLASSES, row.summary["prior"], row.reference["mix"], strict=True)
+    never = [c.name for c, prior, mix in shares if c.malignant and prior > 0 and mix == 0]
+    return page(request, "map.html", here="clinic", map=row, active=active, never=never)
 
 
 @router.get("/maps/{map_id}/report")
