@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from temperance.maps import Map
 
 DEGREES = (30, 60)
+SURE = 0.9  # confidence above which the story's clerk accepts an answer unseen
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Outcome:
     nll: float
     ece: float
     brier: float
+    accepted: int
+    accepted_wrong: int
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,10 @@ def compare(degrees: int) -> Comparison:
     calibration = calibrate(z, prior, labelled, classes=source.classes)
     maps: dict[str, tuple[str, Map]] = {
         "uncalibrated": ("nothing", IDENTITY),
-        "TS, source": ("source labels", fit_temperature(*labelled)),
+        "TS-source": ("source labels", fit_temperature(*labelled)),
         "UTS": ("class mix", fit_uts(z, prior)),
         "prior-matched": ("class mix, source labels", calibration.map),
-        "TS, target": ("the target's labels", fit_temperature(z, y)),
+        "TS-Target": ("the target's labels", fit_temperature(z, y)),
     }
     outcomes = [_measure(name, knows, fitted, z, y) for name, (knows, fitted) in maps.items()]
     return Comparison(degrees, calibration, tuple(outcomes))
@@ -111,8 +114,20 @@ def compare(degrees: int) -> Comparison:
 
 def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
     seen = evaluate(fitted(z), y)
-    t = float(fitted.parameters()["temperature"])
-    return Outcome(name, knows, t, seen.accuracy, seen.confidence, seen.nll, seen.ece, seen.brier)
+    p = fitted.predict_proba(z)
+    accepted = p.max(axis=1) >= SURE
+    return Outcome(
+        name,
+        knows,
+        float(fitted.parameters()["temperature"]),
+        seen.accuracy,
+        seen.confidence,
+        seen.nll,
+        seen.ece,
+        seen.brier,
+        accepted=int(accepted.sum()),
+        accepted_wrong=int((accepted & (p.argmax(axis=1) != y)).sum()),
+    )
 
 
 def write_files(directory: Path, comparison: Comparison) -> dict[str, Path]:

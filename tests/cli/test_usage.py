@@ -52,6 +52,7 @@ def test_help_has_examples_that_fit_a_terminal(capsys, command):
     out = capsys.readouterr().out
     assert f"  temperance {command}" in out
     assert max(map(len, out.splitlines())) <= 80
+    assert "─" not in out  # no frames in a pipe
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,7 @@ def test_help_has_examples_that_fit_a_terminal(capsys, command):
         (["calibrat"], 'Did you mean "calibrate"?'),
         (["calibrate"], "requires an argument"),
         (["fit", "x.npz", "--out", "m.json", "--metod", "vector"], "Did you mean --method?"),
+        (["fit", "x.npz"], "See temperance fit --help."),
         (["fit", "x.npz", "--out", "m.json", "--method", "tempature"], '"temperature"?'),
         (["evaluate", "a.npz", "b.npz"], "b.npz"),
         (["calibrate", "x.npz", "--seed", "two"], "two"),
@@ -79,6 +81,23 @@ def test_files_that_are_not_there_or_cannot_be_written(capsys, rows):
     )
     message = complaint(capsys, "apply", bare, "--map", rows / "m.json", "--out", rows / "x.npz")
     assert "m.json" in message
+
+
+def test_an_output_that_looks_like_another_file_is_not_overwritten(capsys, rows):
+    file = rows / "rows.npz"
+    before = file.read_bytes()
+    assert "must end in .json or .safetensors" in complaint(capsys, "fit", file, "--out", file)
+    page = ("calibrate", file, "--prior", "uniform", "--report", file)
+    assert "must end in .html" in complaint(capsys, *page)
+    assert file.read_bytes() == before
+
+
+def test_a_name_does_not_steer_the_terminal(capsys, rows):
+    tp.save(tp.Temperature(2.0), rows / "map.json", classes=["\x1b]0;title\x07", "\u202eb"])
+    assert main(["inspect", str(rows / "map.json")]) == 0
+    out = capsys.readouterr().out
+    assert "0;title" in out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
 
 
 def test_labels_that_are_missing(capsys, rows):

@@ -26,15 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from cyclopts import CycloptsError
 
         from temperance.cli.app import app
+        from temperance.cli.screen import plain_help
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"cyclopts", "rich"}:
             raise
         return _complain("the command line needs more packages: pip install temperance[cli].", BAD)
+    app.help_formatter = None if sys.stdout.isatty() else plain_help()
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return _complain(f"{error} See temperance --help.", BAD)
+        command = " ".join(["temperance", *(error.command_chain or ())])
+        return _complain(f"{error} See {command} --help.", BAD)
     except InputError as error:
         return _complain(str(error), BAD)
     except NotIdentified as error:

@@ -8,7 +8,13 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print JSON, and nothing else, on stdout.")
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        show_default=False,
+        help="Print JSON, and nothing else, on stdout.",
+    ),
 ]
 Out = Annotated[Path, Parameter(name="--out")]
 OptionalOut = Annotated[Path | None, Parameter(name="--out")]
@@ -42,6 +48,7 @@ app = App(
 
 
 @app.command(
+    sort_key=1,
     help_epilogue="""Examples:
 
   temperance calibrate target.npz --prior prior.json --out cal.json
@@ -51,7 +58,7 @@ app = App(
 The prior is the class mix of the target. prior.json holds a list in the order
 of the classes, or an object by class name; a pair [low, high] is a range, and
 {"about": [...], "rows": 100} says how well the mix is known. Without --prior
-the one inside the file is used, or it is estimated from the source."""
+the one inside the file is used, or it is estimated from the source.""",
 )
 def calibrate(
     target: Path,
@@ -87,11 +94,9 @@ def calibrate(
     """
     from temperance import calibrate as fit
     from temperance.cli import inputs, screen
-    from temperance.files import check_target
 
-    for path in (out, report):
-        if path is not None:
-            check_target(path)
+    inputs.check_out(out, inputs.ARTEFACT)
+    inputs.check_out(report, inputs.PAGE)
     with screen.working("reading"):
         rows = inputs.read_table(target, classes)
         labelled = None if source is None else inputs.read_labelled(source, classes, None)
@@ -119,11 +124,12 @@ def calibrate(
 
 
 @app.command(
+    sort_key=2,
     help_epilogue="""Examples:
 
   temperance fit val.npz --out map.json
   temperance fit val.csv --method vector --out map.json
-  temperance fit logits.npy --labels labels.npy --out map.json"""
+  temperance fit logits.npy --labels labels.npy --out map.json""",
 )
 def fit(
     val: Path,
@@ -149,9 +155,8 @@ def fit(
     from temperance import artefact, metrics
     from temperance.cli import inputs, screen
     from temperance.cli.methods import FITS
-    from temperance.files import check_target
 
-    check_target(out)
+    inputs.check_out(out, inputs.ARTEFACT)
     rows = inputs.read_labelled(val, classes, labels)
     with screen.working(f"fitting {method}"):
         fitted = FITS[method](rows.logits, rows.labels)
@@ -170,10 +175,11 @@ def fit(
 
 
 @app.command(
+    sort_key=3,
     help_epilogue="""Examples:
 
   temperance apply new.npz --map cal.json --out calibrated.npz
-  temperance apply new.csv --map cal.json --out confidence.csv --probabilities"""
+  temperance apply new.csv --map cal.json --out confidence.csv --probabilities""",
 )
 def apply(
     new: Path,
@@ -181,7 +187,7 @@ def apply(
     *,
     map: Annotated[Path, Parameter(name="--map")],  # noqa: A002
     out: Out,
-    probabilities: Annotated[bool, Parameter(negative="")] = False,
+    probabilities: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     classes: Classes = None,
 ) -> int:
     """Apply a map to new rows, in blocks: a file may be larger than the memory.
@@ -212,11 +218,12 @@ def apply(
 
 
 @app.command(
+    sort_key=4,
     help_epilogue="""Examples:
 
   temperance evaluate test.npz
   temperance evaluate test.npz --map cal.json --json
-  temperance evaluate test.npz --map cal.json --max-ece 0.05"""
+  temperance evaluate test.npz --map cal.json --max-ece 0.05""",
 )
 def evaluate(
     test: Path,
@@ -264,10 +271,11 @@ def evaluate(
 
 
 @app.command(
+    sort_key=5,
     help_epilogue="""Examples:
 
   temperance report cal.json --out report.html
-  temperance report cal.json --labelled audit.npz --out report.html"""
+  temperance report cal.json --labelled audit.npz --out report.html""",
 )
 def report(
     calibration: Path,
@@ -291,9 +299,8 @@ def report(
     """
     from temperance import report as page
     from temperance.cli import inputs, screen
-    from temperance.files import check_target
 
-    check_target(out)
+    inputs.check_out(out, inputs.PAGE)
     held = inputs.read_calibration(calibration)
     audit = None
     if labelled is not None:
@@ -306,10 +313,11 @@ def report(
 
 
 @app.command(
+    sort_key=6,
     help_epilogue="""Examples:
 
   temperance inspect cal.json
-  temperance inspect map.json --json"""
+  temperance inspect map.json --json""",
 )
 def inspect(artefact: Path, /, *, json: Json = False) -> int:
     """Show what a saved map or calibration holds, after checking it.
@@ -332,10 +340,11 @@ def inspect(artefact: Path, /, *, json: Json = False) -> int:
 
 
 @app.command(
+    sort_key=7,
     help_epilogue="""Examples:
 
   temperance demo
-  temperance demo --json"""
+  temperance demo --json""",
 )
 def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
     """Calibrate a digit reader on rotated digits, and compare with the truth. Needs no files.
@@ -356,4 +365,53 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
         screen.show_json([comparison.to_dict() for comparison in comparisons])
     else:
         show_demo(comparisons, written)
+    return 0
+
+
+@app.command(
+    help_epilogue="""Examples:
+
+  temperance reproduce all --quick
+  temperance reproduce table-1 --data DIR
+  temperance reproduce figure-shift --data DIR --cells rotation --json
+
+Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+probabilistic, combination, all. What was run before is not run again."""
+)
+def reproduce(
+    name: str,
+    /,
+    *,
+    data: Path | None = None,
+    out: Out = Path("temperance-reproduce"),
+    cells: str = "",
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Run a table or a figure of the paper again: a record for every number.
+
+    Parameters
+    ----------
+    name
+        The item, or 'all'.
+    data
+        Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
+    out
+        Directory for records, figures and networks.
+    cells
+        Run only the groups of an item (rows, panels) whose name contains this.
+    quick
+        Five thousand digits in place of every data set, and five draws: minutes, no files.
+    """
+    from temperance.cli import screen
+    from temperance.cli.reproduction import run_items, show_claims, show_item
+
+    records = run_items(name, data, out, cells, quick=quick)
+    if json:
+        screen.show_json([record.to_dict() for some in records.values() for record in some])
+    else:
+        for item, some in records.items():
+            show_item(item, some)
+        show_claims(records)
+        screen.show_files({"records and figures": out})
     return 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from temperance.maps import Map
 
 LARGEST = 16 << 20  # bytes of a file of names or of a class mix
+ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
 def read_table(path: Path, classes: str | None = None, labels: Path | None = None) -> files.Table:
@@ -160,6 +161,15 @@ def check_same_names(fitted: list[str] | None, given: list[str] | None, name: st
     mine, theirs = ("nothing" if place >= len(n) else repr(n[place]) for n in (fitted, given))
     msg = f"the rows must have the classes of {name} in the same order. Class {place} is {mine}"
     raise InputError(f"{msg} in the map and {theirs} in the rows.")
+
+
+def check_out(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Refuse, before any work, an output that cannot be written or that looks like another file."""
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{str(path)!r} must end in {' or '.join(endings)} here.")
+    files.check_target(path)
 
 
 def check_gate(value: float | None, name: str) -> None:

@@ -9,10 +9,13 @@ import textwrap
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from temperance.report.words import estimate_rows, meaning, percent, printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+WIDEST = 100  # characters of a line
 COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
 MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
 
@@ -20,6 +23,14 @@ MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
 def show_json(facts: Any) -> None:
     """Print facts for a program: JSON, and nothing but JSON, on stdout."""
     print(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))  # noqa: T201
+
+
+def plain_help() -> Any:
+    """Return a look for the help without frames: for pipes and files."""
+    from cyclopts.help import DefaultFormatter, PanelSpec
+    from rich.box import Box
+
+    return DefaultFormatter(panel_spec=PanelSpec(box=Box("    \n" * 8), padding=(0, 0)))
 
 
 def working(what: str) -> AbstractContextManager[Any]:
@@ -31,22 +42,31 @@ def working(what: str) -> AbstractContextManager[Any]:
     return Console(stderr=True).status(what)
 
 
-def say(text: str = "", style: str | None = None) -> None:
-    """Print a paragraph, as wide as the terminal allows."""
+def say(text: str = "", style: str | None = None, indent: int = 0) -> None:
+    """Print a paragraph, as wide as the terminal allows but no wider than is easily read."""
+    width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+    margin = " " * indent
+    folded = textwrap.fill(
+        printable(text),
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+    )
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.text import Text
 
-        Console(highlight=False).print(Text(text, style or ""))
+        Console(highlight=False, soft_wrap=True).print(Text(folded, style or ""))
     else:
-        width = min(100, shutil.get_terminal_size((100, 24)).columns)
-        print(textwrap.fill(text, width, break_on_hyphens=False) if len(text) > width else text)  # noqa: T201
+        print(folded)  # noqa: T201
 
 
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], emphasis: int | None = None
 ) -> None:
     """Print rows under a header, numbers to the right: boxes on a terminal, spaces in a pipe."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich import box
         from rich.console import Console
@@ -76,8 +96,6 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 
 def show_calibration(calibration: Any) -> None:
     """Print the verdict, what it means, the estimates and the findings."""
-    from temperance.report.words import estimate_rows, meaning
-
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
     say(meaning(calibration))
     say()
@@ -92,7 +110,7 @@ def show_findings(findings: Sequence[Any]) -> None:
     say()
     for finding in findings:
         say(f"{finding.code} {finding.severity}: {finding.title}", MARKS[finding.severity])
-        say(f"      {finding.advice}")
+        say(finding.advice, indent=6)
 
 
 def show_files(written: dict[str, Any]) -> None:
@@ -146,7 +164,6 @@ def show_measured(n: int, before: dict[str, Any], after: dict[str, Any] | None) 
 def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     """Print what an artefact holds."""
     from temperance.calibration import Calibration
-    from temperance.report.words import percent
 
     say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
     fitted = held.map if isinstance(held, Calibration) else held

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from temperance.cli.screen import COLOURS, say, show_findings, table
+from temperance.demo import SURE
 from temperance.report.words import between, percent
 
 if TYPE_CHECKING:
@@ -16,36 +17,45 @@ if TYPE_CHECKING:
 
 def show_demo(comparisons: Sequence[Comparison], written: dict[str, Path]) -> None:
     """Print what happened, why it matters, and what to do next."""
-    source = comparisons[0].calibration.facts["source"]
-    say("A digit reader, and digits that arrive rotated", "bold")
-    say()
-    say(
-        f"A small network (LeNet-5) reads handwritten digits. At home, on 2,000 digits it had "
-        f"never seen, it is right {percent(source['accuracy'])} of the time. Then the scanner is "
-        f"mounted askew: 4,000 digits arrive rotated, first by 30 degrees, then by 60. Nobody "
-        f"labels them. All that is known is how often each digit occurs."
-    )
+    _show_story(comparisons)
     for comparison in comparisons:
         say()
         _show_one(comparison)
-    last = comparisons[-1]
     say()
-    say(
-        "ECE is the calibration error: how far the stated confidence is from how often the model "
-        "is right. NLL and Brier judge confidence and accuracy together. Lower is better for all "
-        "three."
-    )
+    _show_verdict(comparisons[-1])
     say()
-    _show_verdict(last)
-    say()
-    say(f"The report: {written['report']}", "bold")
-    say("Try it yourself on the same files:")
+    say("What to do next", "bold")
+    print(f"Open the report:  {written['report']}")  # noqa: T201 - a path is copied, not wrapped
+    say("Or do the same by hand, on the files beside it:")
     for line in (
         f"  temperance calibrate {written['target']} --source {written['source']} --out cal.json",
         f"  temperance evaluate {written['labelled']} --map cal.json",
         f"  temperance inspect {written['calibration']}",
     ):
-        print(line)  # noqa: T201 - a command is copied, not wrapped
+        print(line)  # noqa: T201
+
+
+def _show_story(comparisons: Sequence[Comparison]) -> None:
+    facts = comparisons[0].calibration.facts
+    mild, hard = (f"{comparison.degrees} degrees" for comparison in comparisons)
+    say("A digit reader, and digits that arrive rotated", "bold")
+    say(
+        f"A small network (LeNet-5) reads handwritten digits. At home, on {facts['n_source']:,} "
+        f"digits it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
+        f"time. Then the scanner is mounted askew: {facts['n_target']:,} digits arrive rotated, "
+        f"first by {mild}, then by {hard}. Nobody labels them. All that is known is how often each "
+        f"digit occurs."
+    )
+    say()
+    say("How to read the tables", "bold")
+    say(
+        "'says' is how sure a method is on average, 'is right' how often it really is: they should "
+        "be the same. ECE is their distance over all levels of confidence; NLL and Brier judge "
+        "confidence and accuracy together; lower is better for all three. T is the temperature "
+        "that divides the network's scores: above 1, less sure. TS is temperature scaling, UTS the "
+        "published way to do it without labels, prior-matched what 'temperance calibrate' does. "
+        "TS-Target may look at the answers, and is there as a limit."
+    )
 
 
 def _show_one(comparison: Comparison) -> None:
@@ -74,8 +84,11 @@ def _show_one(comparison: Comparison) -> None:
     table(header, rows, emphasis=3)
     say(
         f"Without one label of these digits, temperance brings the calibration error from "
-        f"{own.ece:.3f} to {ours.ece:.3f}. The last line is a limit for comparison: it may look at "
-        f"the answers."
+        f"{own.ece:.3f} to {ours.ece:.3f}. Why it matters: a clerk who accepts every answer that "
+        f"is {percent(SURE)} sure would let {own.accepted_wrong:,} wrong digits through "
+        f"({percent(own.accepted_wrong / own.accepted)} of those accepted); with the calibrated "
+        f"confidence, {ours.accepted_wrong:,} ({percent(ours.accepted_wrong / ours.accepted)}). "
+        f"The others go to a person."
     )
 
 
@@ -84,11 +97,12 @@ def _show_verdict(comparison: Comparison) -> None:
     truth = comparison.outcome("prior-matched").accuracy
     say(
         f"What temperance says about the {comparison.degrees}-degree digits, before anybody has "
-        f"seen a label:"
+        f"seen a label:",
+        "bold",
     )
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
     say(
-        f"Estimated accuracy {between(calibration.accuracy)}; the labels, opened afterwards, say "
-        f"{percent(truth)}."
+        f"Estimated accuracy {between(calibration.accuracy)}, a 90% interval; the labels, opened "
+        f"afterwards, say {percent(truth)}."
     )
     show_findings(calibration.findings)
