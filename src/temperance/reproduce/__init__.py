@@ -1,0 +1,100 @@
+"""The paper's tables and figures, run again: one record for every number.
+
+Each item is a set of groups (a row of a table, a panel of a figure), each group a file of records.
+What is there already is not run again, unless other methods are asked for.
+
+Examples
+--------
+>>> from temperance import reproduce
+>>> sorted(reproduce.ITEMS)[:3]
+['combination', 'figure-corruptions', 'figure-shift']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from temperance._checks import check_choice
+from temperance.reproduce import noise, probabilistic, shift, size, tables
+from temperance.reproduce.bench import Bench
+from temperance.reproduce.record import Record, read, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    Groups = dict[str, Callable[[Sequence[str]], list[Record]]]
+
+__all__ = ["ITEMS", "Bench", "Item", "Record", "read", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A table or a figure: what it is of, its methods, and its groups on a bench."""
+
+    title: str
+    methods: tuple[str, ...]
+    groups: Callable[[Bench], Groups]
+
+
+ITEMS = {
+    "table-1": Item("Table 1 and appendix C.1: the same domain", tables.METHODS, tables.groups),
+    "label-noise": Item("Figure 4, appendix C.3: noisy labels", noise.METHODS, noise.groups),
+    "sample-size": Item("Appendix C.4: number of rows", size.METHODS, size.groups),
+    "figure-shift": Item("Figure 2: shifts", shift.METHODS, partial(shift.groups, "figure-shift")),
+    "figure-corruptions": Item(
+        "Appendix C.2: corruptions", shift.METHODS, partial(shift.groups, "figure-corruptions")
+    ),
+    "probabilistic": Item(
+        "Figure 3: probabilistic methods",
+        (*probabilistic.POSTHOC, *probabilistic.BASELINES),
+        partial(probabilistic.groups, "probabilistic"),
+    ),
+    "combination": Item(
+        "Future work: calibrated ensembles",
+        probabilistic.combinations(),
+        partial(probabilistic.groups, "combination"),
+    ),
+}
+
+
+def run(
+    name: str,
+    bench: Bench,
+    records: Path,
+    *,
+    cells: str = "",
+    methods: Sequence[str] | None = None,
+) -> Iterator[tuple[str, list[Record]]]:
+    """Yield the groups of an item and their records, from ``records`` where they are there.
+
+    Parameters
+    ----------
+    name
+        One of `ITEMS`.
+    bench
+        Where the logits come from.
+    records
+        Directory of the records, a file for each group.
+    cells
+        Run only groups whose name contains this.
+    methods
+        Run these, be they there or not, and keep the records of the others; without it, those
+        that are not there.
+    """
+    item = ITEMS[check_choice(name, ITEMS, "name")]
+    for group, measure in item.groups(bench).items():
+        if cells not in group:
+            continue
+        path = records / f"{group}.json"
+        kept = read(path) if path.exists() else []
+        if kept and any(r.needs for r in kept):
+            kept = []  # what was missing may have come
+        there = {r.method for r in kept}
+        asked = methods or [m for m in item.methods if m not in there]
+        if asked:
+            kept = [r for r in kept if r.method not in asked] + measure(asked)
+            write(path, kept)
+        yield group, kept

@@ -1,0 +1,351 @@
+"""The figures of the records: small multiples on one scale, direct labels, bands over draws."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance.display.style import ink, pyplot, styled
+from temperance.reproduce.lookup import Lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from temperance.reproduce.record import Record
+
+__all__ = ["FIGURES", "draw"]
+
+# Okabe and Ito, one colour and one marker for a method in every figure.
+LOOK = {
+    "uncalibrated": ("#7F7F7F", "o", ":"),
+    "TS": ("#E69F00", "s", "--"),
+    "ATS": ("#8A7F00", "P", "-."),
+    "UTS": ("#D55E00", "^", "-"),
+    "UTS in bags": ("#CC79A7", "v", "-"),
+    "vector": ("#56B4E9", "X", "-"),
+    "matrix": ("#009E73", "D", "-"),
+    "penalised matrix": ("#009E73", "d", "--"),
+    "prior-matched, T only": ("#56B4E9", "v", "-"),
+    "prior-matched": ("#0072B2", "o", "-"),
+    "TS-Target": ("#000000", "*", "--"),
+    "ll-Dropout": ("#8A7F00", "P", "-"),
+    "SVI": ("#CC79A7", "X", "-"),
+    "ensemble": ("#009E73", "D", "-"),
+}
+ROOM = 0.055  # of the height of a panel, between two labels
+
+
+def draw(name: str, records: Iterable[Record], path: Path) -> None:
+    """Draw the figure of an item into a PNG."""
+    with styled(), pyplot().rc_context({"savefig.facecolor": "white", "font.size": 8}):
+        figure = FIGURES[name](Lookup(records))
+        figure.savefig(path, dpi=200)
+        pyplot().close(figure)
+
+
+def _grid(
+    n: int, columns: int, size: tuple[float, float], **options: Any
+) -> tuple[Any, list[Axes]]:
+    columns = min(columns, n)
+    lines = ceil(n / columns)
+    figure, axes = pyplot().subplots(
+        lines,
+        columns,
+        figsize=(size[0] * columns, size[1] * lines),
+        squeeze=False,
+        layout="constrained",
+        **options,
+    )
+    for ax in axes.flat[n:]:
+        ax.axis("off")
+    return figure, list(axes.flat[:n])
+
+
+def _title(group: str) -> str:
+    return group.replace("_", " ").replace("-", " ", 1)
+
+
+def _curve(ax: Axes, x: Any, y: Any, sd: Any, method: str) -> None:
+    colour, marker, dash = LOOK[method]
+    ax.fill_between(x, y - sd, y + sd, color=colour, alpha=0.15, linewidth=0)
+    ax.plot(x, y, color=colour, marker=marker, linestyle=dash, linewidth=1.2, markersize=3)
+
+
+def _label_ends(ax: Axes, ends: dict[str, tuple[float, float]]) -> None:
+    """Write the name of each line beside its end, apart from each other."""
+    low, high = ax.get_ylim()
+    scale = ax.transData + ax.transAxes.inverted()
+    places = {
+        m: float(scale.transform((x, min(max(y, low), high)))[1]) for m, (x, y) in ends.items()
+    }
+    order = sorted(places, key=lambda m: places[m])
+    height = ROOM * 2.0 / ax.get_window_extent().height * ax.figure.dpi
+    spread: list[float] = []
+    for m in order:
+        spread.append(max(places[m], spread[-1] + height) if spread else places[m])
+    excess = max(0.0, spread[-1] - 1.0)
+    for m, at in zip(order, spread, strict=True):
+        ax.annotate(
+            m,
+            (1.0, places[m]),
+            (1.04, at - excess),
+            xycoords="axes fraction",
+            va="center",
+            color=LOOK[m][0],
+            fontsize=7.5,
+            arrowprops={"arrowstyle": "-", "color": LOOK[m][0], "linewidth": 0.5, "shrinkA": 0},
+            annotation_clip=False,
+        )
+
+
+def _curves(
+    t: Lookup,
+    ax: Axes,
+    group: str,
+    metric: str,
+    methods: Sequence[str],
+    scaled: Callable[[str, Any], Any] = lambda _, v: v,
+) -> dict[str, tuple[float, float]]:
+    """Draw the curves of a panel; return where each ends."""
+    ends = {}
+    for method in methods:
+        x = [d for d in t.degrees(group) if t.get(group, method, metric, d)]
+        if not x:
+            continue
+        y = np.array([t.value(group, method, metric, d) for d in x])
+        sd = np.array([t.spread(group, method, metric, d) for d in x])
+        if len(x) == 1:  # a method without labels, which no noise of labels reaches
+            x = t.degrees(group)
+            y, sd = np.repeat(y, len(x)), np.repeat(sd, len(x))
+        y, sd = scaled(group, y), scaled(group, sd)
+        _curve(ax, x, y, sd, method)
+        ends[method] = (x[-1], float(y[-1]))
+    return ends
+
+
+def table(t: Lookup) -> Figure:
+    """NLL of every row over that of the uncalibrated network; the paper's numbers hollow."""
+    methods = [m for m in t.methods() if m != "uncalibrated"]
+    groups = t.groups()
+    figure, axes = _grid(len(groups), 3, (2.5, 1.55), sharex=True, sharey=True)
+    place = {m: i for i, m in enumerate(reversed(methods))}
+    for ax, group in zip(axes, groups, strict=True):
+        ax.axvline(1, color=ink(), linewidth=0.8, linestyle=":")
+        base = t.value(group, "uncalibrated", "nll")
+        for method in methods:
+            colour, marker, _ = LOOK[method]
+            ratio = t.value(group, method, "nll") / base
+            sd = t.spread(group, method, "nll") / base
+            shown = min(ratio, 1.9)
+            ax.errorbar(shown, place[method], xerr=sd, color=colour, marker=marker, markersize=5)
+            if ratio > 1.9:
+                ax.annotate(
+                    f"{ratio:.1f} →",
+                    (shown, place[method]),
+                    (-6, 0),
+                    textcoords="offset points",
+                    ha="right",
+                    va="center",
+                    fontsize=7,
+                    color=colour,
+                )
+            printed = _printed(t, group, method) / _printed(t, group, "uncalibrated")
+            if not np.isnan(printed):
+                ax.plot(
+                    min(printed, 1.9),
+                    place[method],
+                    marker="o",
+                    mfc="none",
+                    mec=ink(),
+                    markersize=7,
+                )
+        ax.set(title=_title(group), xlim=(0.15, 2.0), yticks=list(place.values()))
+        ax.set_yticklabels(place)
+        ax.grid(axis="x", linewidth=0.3)
+    figure.supxlabel("NLL over that of the uncalibrated network (circles: as the paper prints it)")
+    return figure
+
+
+def _printed(t: Lookup, group: str, method: str) -> float:
+    record = t.get(group, method, "nll")
+    return record.reported["mean"] if record and record.reported else float("nan")
+
+
+def _shift_panels(t: Lookup, columns: int, metrics: Sequence[tuple[str, str]]) -> Figure:
+    groups = t.groups()
+    methods = [m for m in LOOK if m in t.methods()]
+    figure, axes = pyplot().subplots(
+        len(metrics),
+        columns,
+        figsize=(2.3 * columns + 1.2, 2.1 * len(metrics)),
+        sharey="row",
+        sharex="col",
+        squeeze=False,
+        layout="constrained",
+    )
+    for line, (metric, label) in zip(axes, metrics, strict=True):
+        for ax, group in zip(line, groups, strict=True):
+            ends = _curves(t, ax, group, metric, methods)
+            if ax is line[-1]:
+                figure.draw_without_rendering()
+                _label_ends(ax, ends)
+        line[0].set_ylabel(label)
+    for ax, group in zip(axes[0], groups, strict=True):
+        ax.set_title(_title(group))
+    for ax, group in zip(axes[-1], groups, strict=True):
+        ax.set_xlabel(_unit(group))
+    return figure
+
+
+def _unit(group: str) -> str:
+    return "degrees" if "rotation" in group else "pixels" if "rolling" in group else "severity"
+
+
+def shifts(t: Lookup) -> Figure:
+    """Accuracy and Brier score against the degree of the three shifts of figure 2."""
+    metrics = (("accuracy", "accuracy, %"), ("brier", "Brier score"), ("nll", "NLL"))
+    return _shift_panels(t, len(t.groups()), metrics[:2])
+
+
+def corruptions(t: Lookup) -> Figure:
+    """Brier score against severity, one panel a corruption, one scale for all."""
+    groups = t.groups()
+    methods = [m for m in LOOK if m in t.methods()]
+    figure, axes = _grid(len(groups), 4, (2.0, 1.7), sharey=True)
+    for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
+        ends = _curves(t, ax, group, "brier", methods)
+        ax.set_title(_title(group).removeprefix("CIFAR10 "), fontsize=8.5)
+        ax.set_xticks(t.degrees(group))
+        if i % 4 == 3 or i == len(groups) - 1:
+            figure.draw_without_rendering()
+            _label_ends(ax, ends)
+    figure.supxlabel("severity (rolling: pixels)")
+    figure.supylabel("Brier score")
+    return figure
+
+
+def noise(t: Lookup) -> Figure:
+    """NLL against the share of wrong labels, over that of the uncalibrated network."""
+    groups = t.groups()
+    methods = [m for m in LOOK if m in t.methods()]
+    figure, axes = _grid(len(groups), 3, (2.4, 1.8), sharex=True, sharey=True)
+    for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
+        ends = _curves(
+            t, ax, group, "nll", methods, lambda g, v: v / t.value(g, "uncalibrated", "nll", 0)
+        )
+        ax.set(title=_title(group), ylim=(0.2, 2.6))
+        if i % 3 == 2 or i == len(groups) - 1:
+            figure.draw_without_rendering()
+            _label_ends(ax, ends)
+    figure.supxlabel("share of wrong labels among the calibration rows")
+    figure.supylabel("NLL over uncalibrated")
+    return figure
+
+
+def sizes(t: Lookup) -> Figure:
+    """T against the number of rows, over the T that all labels of the domain give."""
+    groups = t.groups()
+    methods = [m for m in LOOK if m in t.methods() and m != "uncalibrated"]
+    figure, axes = _grid(len(groups), 3, (2.4, 1.8), sharex=True, sharey=True)
+
+    def over_all(group: str, values: Any) -> Any:
+        labelled = "TS-Target" if t.get(group, "TS-Target", "temperature", 30) else "TS"
+        return values / t.value(group, labelled, "temperature", t.degrees(group)[-1])
+
+    for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
+        ax.axhline(1, color=ink(), linewidth=0.6, linestyle=":")
+        ends = _curves(t, ax, group, "temperature", methods, over_all)
+        ax.set(title=_title(group), xscale="log", yscale="log", ylim=(0.3, 4))
+        ax.set_yticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+        ax.minorticks_off()
+        if i % 3 == 2 or i == len(groups) - 1:
+            figure.draw_without_rendering()
+            _label_ends(ax, {m: (x, y) for m, (x, y) in ends.items()})
+    figure.supxlabel("calibration rows")
+    figure.supylabel("T over the T of all labels")
+    return figure
+
+
+def probabilistic(t: Lookup) -> Figure:
+    """Brier score against accuracy, a point for each method."""
+    groups = t.groups()
+    figure, axes = _grid(len(groups), 4, (2.2, 2.0))
+    for ax, group in zip(axes, groups, strict=True):
+        x = t.degrees(group)[0]
+        points = []
+        for method in t.methods(group):
+            colour, marker, _ = LOOK.get(method, LOOK["ensemble"])
+            a, b = (t.value(group, method, m, x) for m in ("accuracy", "brier"))
+            da, db = (t.spread(group, method, m, x) for m in ("accuracy", "brier"))
+            ax.errorbar(a, b, xerr=da, yerr=db, color=colour, marker=marker, markersize=5)
+            points.append((method, a, b))
+        ax.set_title(_title(group))
+        ax.margins(0.15)
+        figure.draw_without_rendering()
+        _label_points(ax, points)
+    figure.supxlabel("accuracy, %")
+    figure.supylabel("Brier score")
+    return figure
+
+
+def _label_points(ax: Axes, points: list[tuple[str, float, float]]) -> None:
+    """Write names beside points, moved up where they would lie on each other."""
+    taken: list[float] = []
+    height = 8.0 / ax.get_window_extent().height * ax.figure.dpi / 72
+    scale = ax.transData + ax.transAxes.inverted()
+    left, right = ax.get_xlim()
+    for method, a, b in sorted(points, key=lambda p: p[2]):
+        at = float(scale.transform((a, b))[1])
+        while any(abs(at - other) < height for other in taken):
+            at += height / 4
+        taken.append(at)
+        late = a > (left + right) / 2
+        ax.annotate(
+            method,
+            (a, b),
+            (float(scale.transform((a, b))[0]) + (-0.05 if late else 0.05), at),
+            textcoords="axes fraction",
+            ha="right" if late else "left",
+            va="center",
+            fontsize=6.5,
+            color=LOOK.get(method, LOOK["ensemble"])[0],
+        )
+
+
+def combination(t: Lookup) -> Figure:
+    """Brier score of a probabilistic method alone, and with a method on top, by setting."""
+    methods = t.methods()
+    groups = t.groups()
+    figure, axes = _grid(len(groups), 4, (2.0, 1.9), sharey=True)
+    place = {m: i for i, m in enumerate(reversed(methods))}
+    for ax, group in zip(axes, groups, strict=True):
+        x = t.degrees(group)[0]
+        for method in methods:
+            alone, _, top = method.partition(" + ")
+            colour, marker, _ = LOOK[top or alone]
+            value, sd = t.value(group, method, "brier", x), t.spread(group, method, "brier", x)
+            ax.errorbar(value, place[method], xerr=sd, color=colour, marker=marker, markersize=4.5)
+            if not top:
+                ax.axvline(value, color=colour, linewidth=0.6, linestyle=":")
+        ax.set(title=_title(group), yticks=list(place.values()))
+        ax.set_yticklabels(place)
+        ax.grid(axis="x", linewidth=0.3)
+    figure.supxlabel("Brier score (dotted: alone)")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Lookup], Figure]] = {
+    "table-1": table,
+    "label-noise": noise,
+    "sample-size": sizes,
+    "figure-shift": shifts,
+    "figure-corruptions": corruptions,
+    "probabilistic": probabilistic,
+    "combination": combination,
+}

@@ -1,0 +1,93 @@
+"""Every method of the comparison, as a function from what it may see to a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance._checks import NotIdentified
+from temperance.labelfree.prior_matched import fit_prior_matched
+from temperance.labelfree.uts import fit_uts
+from temperance.maps import Temperature
+from temperance.supervised.affine import fit_matrix, fit_vector
+from temperance.supervised.attended import fit_attended
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from temperance.maps import Map
+
+__all__ = ["METHODS", "Case", "fit"]
+
+PENALTY = 1.0  # of penalised matrix scaling
+LIMIT = 1e-4  # penalty that stands for none where the likelihood has no maximum
+UNIFORM = 1e4  # temperature at which every class is as likely
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Rows drawn for a fit.
+
+    ``labels`` are those of the target rows, as the labeller gave them; ``source`` are labelled rows
+    from before a shift, without which TS reads the target's labels.
+    """
+
+    target: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    prior: NDArray[np.float64]
+    source: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
+
+
+def _matrix(case: Case) -> Map:
+    try:
+        return fit_matrix(case.target, case.labels)
+    except NotIdentified:
+        return fit_matrix(case.target, case.labels, penalty=LIMIT)
+
+
+def _attended(form: str) -> Callable[[Case], Map]:
+    return lambda case: fit_attended(case.target, case.labels, form=form)
+
+
+def _prior_matched(*, bias: bool) -> Callable[[Case], Map]:
+    return lambda case: fit_prior_matched(case.target, case.prior, source=case.source, bias=bias)
+
+
+METHODS: dict[str, Callable[[Case], Map]] = {
+    "uncalibrated": lambda _: Temperature(1.0),
+    "TS": lambda case: fit_temperature(*(case.source or (case.target, case.labels))),
+    "UTS": lambda case: fit_uts(case.target, case.prior, bag_size=None),
+    "UTS in bags": lambda case: fit_uts(case.target, case.prior),
+    "vector": lambda case: fit_vector(case.target, case.labels),
+    "matrix": _matrix,
+    "penalised matrix": lambda case: fit_matrix(case.target, case.labels, penalty=PENALTY),
+    "ATS": _attended("paper"),
+    "ATS (authors' code)": _attended("reference"),
+    "prior-matched, T only": _prior_matched(bias=False),
+    "prior-matched": _prior_matched(bias=True),
+    "TS-Target": lambda case: fit_temperature(case.target, case.labels),
+}
+
+
+def fit(method: str, case: Case) -> tuple[Map, bool]:
+    """Return the map, and whether the method had an answer.
+
+    Without one the network is left as it is; but labels that contradict the network (fewer right
+    than by chance) do have an answer in the limit, that every class is as likely.
+    """
+    try:
+        return METHODS[method](case), True
+    except NotIdentified:
+        wrong = method in {"TS", "TS-Target"} and _worse_than_chance(case, method)
+        return Temperature(UNIFORM if wrong else 1.0), wrong
+
+
+def _worse_than_chance(case: Case, method: str) -> bool:
+    z, y = (case.source if method == "TS" else None) or (case.target, case.labels)
+    centred = z - z.mean(axis=1, keepdims=True)
+    return float(centred[np.arange(len(y)), y].mean()) <= 0

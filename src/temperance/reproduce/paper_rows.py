@@ -1,0 +1,151 @@
+"""The rows of the paper's tables, and which logits stand for each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from temperance.reproduce.bench import Bench, Logits
+
+__all__ = ["ROWS", "Row", "reported", "rows"]
+
+COLUMNS = {
+    "uncalibrated": "uncalibrated",
+    "TS": "temperature",
+    "UTS": "unsupervised",
+    "vector": "vector",
+    "matrix": "matrix",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A data set and a network of the paper, and the logits here: a file, or a trained network."""
+
+    dataset: str
+    model: str
+    file: str
+    evidence: str = "missing"
+    prefix: str = ""
+    balanced: bool = True
+    caveat: str = ""
+    shape: str = ""
+
+    @property
+    def group(self) -> str:
+        """Name of the row."""
+        return f"{self.dataset}-{self.model}"
+
+    def available(self, bench: Bench) -> bool:
+        """Return whether the row can be run."""
+        return not self.file or bench.has(self.file)
+
+    def logits(self, bench: Bench) -> Logits:
+        """Return the logits that stand for the row."""
+        if self.file:
+            return bench.file(self.file, self.prefix, balanced=self.balanced)
+        if self.group == "MNIST-demo":
+            return bench.shipped()
+        from temperance.reproduce.bench import Shift
+
+        return bench.shifted(bench.task("mnist"), "network", Shift("none", 0))
+
+    def needs(self, item: str) -> dict[str, str]:
+        """Return what would fill the row."""
+        return {
+            "file": f"logits/{self.file} in the data directory: logits {self.shape} of the "
+            f"{self.dataset} test set under {self.model}, and labels",
+            "hardware": "a GPU to train the network, or somebody's published logits",
+            "command": f"temperance reproduce {item} --cells {self.group} --data DIR",
+        }
+
+
+ROWS = (
+    Row(
+        "Birds",
+        "ResNet50",
+        "birds_efficientnet_lite0.npz",
+        "nearest",
+        balanced=False,
+        caveat="linear head on EfficientNet-Lite0 features in place of ResNet50",
+    ),
+    Row("MNIST", "Lenet-5", "", "other weights", caveat="LeNet-5 trained here"),
+    Row(
+        "SVHN",
+        "ResNet110",
+        "svhn_to_mnist.npz",
+        "nearest",
+        prefix="source_",
+        balanced=False,
+        caveat="a public LeNet, trained with dropout, in place of ResNet110",
+    ),
+    Row("SVHN", "DenseNet100", "svhn_densenet100.npz", shape="(26032, 10)"),
+    Row(
+        "CIFAR10",
+        "DenseNet40",
+        "cifar10_densenet40.npz",
+        "other weights",
+        prefix="test_",
+        caveat="DenseNet-40 of Kull et al. (2019)",
+    ),
+    Row("CIFAR10", "DenseNet100", "cifar10_densenet100.npz", shape="(10000, 10)"),
+    Row(
+        "CIFAR10",
+        "ResNet110",
+        "cifar10_resnet56.npz",
+        "nearest",
+        caveat="a public ResNet-56 in place of ResNet110",
+    ),
+    Row(
+        "CIFAR10",
+        "VGG16",
+        "cifar10_vgg16_bn.npz",
+        "other weights",
+        caveat="a public VGG-16 with batch normalisation",
+    ),
+    Row("CIFAR100", "DenseNet40", "cifar100_densenet40.npz", "exact"),
+    Row("CIFAR100", "DenseNet100", "cifar100_densenet100.npz", shape="(10000, 100)"),
+    Row(
+        "CIFAR100",
+        "ResNet110",
+        "cifar100_resnet56.npz",
+        "nearest",
+        caveat="a public ResNet-56 in place of ResNet110",
+    ),
+    Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", shape="(10000, 100)"),
+    # Not a row of the paper, but a network more.
+    Row("CIFAR100", "VGG16", "cifar100_vgg16_bn.npz", "nearest", caveat="not in the paper"),
+)
+
+QUICK = (
+    Row("MNIST", "Lenet-5", "", "nearest", caveat="LeNet-5 trained on 2,400 digits"),
+    Row("MNIST", "demo", "", "nearest", caveat="logits that come with the package"),
+)
+
+
+def rows(bench: Bench) -> tuple[Row, ...]:
+    """Return the rows to run."""
+    return QUICK if bench.quick else ROWS
+
+
+@cache
+def _tables() -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
+    text = (Path(__file__).parent / "reported.json").read_text(encoding="utf-8")
+    return {
+        (metric, row["dataset"], row["model"]): row
+        for metric, table in json.loads(text)["tables"].items()
+        for row in table
+    }
+
+
+def reported(row: Row, method: str, metric: str) -> dict[str, float] | None:
+    """Return mean and standard deviation that the paper prints, or None where it prints none."""
+    column = COLUMNS.get(method)
+    if metric == "accuracy" and method in {"uncalibrated", "UTS"}:
+        column = "temperature"  # one column for the three, which share it
+    table = _tables().get((metric, row.dataset, row.model), {})
+    return table.get(column) if column else None

@@ -1,0 +1,89 @@
+"""Appendix C.4 and the supplement: how much the number of calibration rows decides.
+
+On the paper's three shifts and on every network without a shift; up to ten thousand rows, where
+the paper stops at two thousand.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from temperance.reproduce.bench import Shift
+from temperance.reproduce.paper_rows import Row, rows
+from temperance.reproduce.protocol import draw_fifth, draw_shifted, over_draws
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from temperance.reproduce.bench import Bench
+    from temperance.reproduce.record import Record
+
+ITEM = "sample-size"
+SIZES = (30, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+METRICS = ("nll", "brier", "temperature")
+METHODS = ("uncalibrated", "TS", "ATS", "UTS", "UTS in bags", "prior-matched", "TS-Target")
+SHIFTED = {
+    "MNIST-rotation-45": ("mnist", "MNIST", "Lenet-5", Shift("rotation", 45)),
+    "MNIST-rolling-6": ("mnist", "MNIST", "Lenet-5", Shift("rolling", 6)),
+    "CIFAR10-gaussian_noise-3": ("cifar10", "CIFAR10", "small", Shift("gaussian_noise", 3)),
+}
+JUDGED = "judged on all test rows, the drawn ones among them"
+EXPENSIVE = 2_000  # rows beyond which ATS, whose claim is about few, is left out
+
+
+def groups(bench: Bench) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
+    """Return the shifts, and the networks whose logits are there."""
+    unshifted = {r.group: partial(_unshifted, bench, r) for r in rows(bench) if r.available(bench)}
+    return {name: partial(_shifted, bench, name) for name in SHIFTED} | unshifted
+
+
+def _unshifted(bench: Bench, row: Row, methods: Sequence[str]) -> list[Record]:
+    logits = row.logits(bench)
+    records = []
+    for n in _sizes(len(logits.y)):
+        asked = [m for m in methods if m != "TS-Target" and (m != "ATS" or n <= EXPENSIVE)]
+        draws = over_draws(draw_fifth(logits, n=n), asked, bench.n_draws)
+        records += draws.records(
+            METRICS,
+            item=ITEM,
+            group=row.group,
+            dataset=row.dataset,
+            model=row.model,
+            setting="rows",
+            x=n,
+            evidence="other weights" if row.evidence == "missing" else row.evidence,
+            data=logits.data,
+            weights=logits.weights,
+            caveat="; ".join(filter(None, (row.caveat, JUDGED))),
+        )
+    return records
+
+
+def _shifted(bench: Bench, name: str, methods: Sequence[str]) -> list[Record]:
+    task_name, dataset, model, shift = SHIFTED[name]
+    task = bench.task(task_name)
+    source = bench.source(task, "network")
+    target = bench.shifted(task, "network", shift)
+    records = []
+    for n in _sizes(len(target.y)):
+        asked = [m for m in methods if m != "ATS"]
+        draws = over_draws(draw_shifted(source, target, n=n), asked, bench.n_draws)
+        records += draws.records(
+            METRICS,
+            item=ITEM,
+            group=name,
+            dataset=task.name if bench.quick else dataset,
+            model=model,
+            setting="rows",
+            x=n,
+            evidence="nearest",
+            data=target.data,
+            weights=target.weights,
+            caveat=f"network trained here; {JUDGED}; of the source as many rows, or all it has",
+        )
+    return records
+
+
+def _sizes(available: int) -> list[int]:
+    return sorted({min(n, available) for n in SIZES})
