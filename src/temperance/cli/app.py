@@ -415,3 +415,53 @@ def reproduce(
         show_claims(records)
         screen.show_files({"records and figures": out})
     return 0
+
+
+@app.command(
+    sort_key=8,
+    help_epilogue="""Examples:
+
+  temperance reproduce all --quick
+  temperance reproduce table-1 --data DIR
+  temperance reproduce figure-shift --data DIR --cells rotation --json
+
+Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+probabilistic, combination, all. What was run before is not run again.""",
+)
+def reproduce(
+    name: str,
+    /,
+    *,
+    data: Path | None = None,
+    out: Out = Path("temperance-reproduce"),
+    cells: str = "",
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Run a table or a figure of the paper again: a record for every number.
+
+    Parameters
+    ----------
+    name
+        The item, or 'all'.
+    data
+        Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
+    out
+        Directory for records, figures and networks.
+    cells
+        Run only the groups of an item (rows, panels) whose name contains this.
+    quick
+        Five thousand digits in place of every data set, and five draws: minutes, no files.
+    """
+    from temperance.cli import screen
+    from temperance.cli.reproduction import run_items, show_claims, show_item
+
+    records = run_items(name, data, out, cells, quick=quick)
+    if json:
+        screen.show_json([record.to_dict() for some in records.values() for record in some])
+    else:
+        for item, some in records.items():
+            show_item(item, some)
+        show_claims(records)
+        screen.show_files({"records and figures": out})
+    return 0
