@@ -17,7 +17,7 @@ import pytest
 import temperance as tp
 from temperance.cli import main
 
-COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report")
+COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report", "reproduce")
 
 
 def complaint(capsys, *arguments, code=2):

@@ -153,15 +153,14 @@ def fit(
         temperature keeps the ranking of the classes; the others may move predictions.
     """
     from temperance import artefact, metrics
-    from temperance.cli import inputs, screen
-    from temperance.cli.methods import FITS
+    from temperance.cli import inputs, methods, screen
 
     inputs.check_out(out, inputs.ARTEFACT)
     rows = inputs.read_labelled(val, classes, labels)
     with screen.working(f"fitting {method}"):
-        fitted = FITS[method](rows.logits, rows.labels)
+        fitted = methods.FITS[method](rows.logits, rows.labels)
         before = metrics.evaluate(rows.logits, rows.labels)
-        after = metrics.evaluate(fitted(rows.logits), rows.labels)
+        after = metrics.evaluate(methods.after(fitted, rows), rows.labels)
     hashed = artefact.fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
@@ -249,17 +248,16 @@ def evaluate(
     min_accuracy
         Gate: exit 1 if the accuracy is smaller.
     """
-    from temperance.cli import inputs, screen
-    from temperance.cli.methods import failed_gates, measure
+    from temperance.cli import inputs, methods, screen
 
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_gate(min_accuracy, "--min-accuracy")
     rows = inputs.read_labelled(test, classes, labels)
     fitted = None if map is None else inputs.read_map(map, rows)
     with screen.working("measuring"):
-        before = measure(rows.logits, rows)
-        after = None if fitted is None else measure(fitted(rows.logits), rows)
-    failed = failed_gates(after or before, max_ece, min_accuracy)
+        before = methods.measure(rows.logits, rows)
+        after = None if fitted is None else methods.measure(methods.after(fitted, rows), rows)
+    failed = methods.failed_gates(after or before, max_ece, min_accuracy)
     if json:
         facts = {"rows": rows.n, "before": before, "after": after, "failed": failed}
         screen.show_json(facts)
@@ -365,55 +363,6 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
         screen.show_json([comparison.to_dict() for comparison in comparisons])
     else:
         show_demo(comparisons, written)
-    return 0
-
-
-@app.command(
-    help_epilogue="""Examples:
-
-  temperance reproduce all --quick
-  temperance reproduce table-1 --data DIR
-  temperance reproduce figure-shift --data DIR --cells rotation --json
-
-Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
-probabilistic, combination, all. What was run before is not run again."""
-)
-def reproduce(
-    name: str,
-    /,
-    *,
-    data: Path | None = None,
-    out: Out = Path("temperance-reproduce"),
-    cells: str = "",
-    quick: Annotated[bool, Parameter(negative="")] = False,
-    json: Json = False,
-) -> int:
-    """Run a table or a figure of the paper again: a record for every number.
-
-    Parameters
-    ----------
-    name
-        The item, or 'all'.
-    data
-        Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
-    out
-        Directory for records, figures and networks.
-    cells
-        Run only the groups of an item (rows, panels) whose name contains this.
-    quick
-        Five thousand digits in place of every data set, and five draws: minutes, no files.
-    """
-    from temperance.cli import screen
-    from temperance.cli.reproduction import run_items, show_claims, show_item
-
-    records = run_items(name, data, out, cells, quick=quick)
-    if json:
-        screen.show_json([record.to_dict() for some in records.values() for record in some])
-    else:
-        for item, some in records.items():
-            show_item(item, some)
-        show_claims(records)
-        screen.show_files({"records and figures": out})
     return 0
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import temperance as tp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from temperance.files import Table
     from temperance.maps import Map
@@ -25,6 +29,12 @@ METRICS = {
     "brier": tp.metrics.brier,
     "ece": tp.metrics.ece,
 }
+
+
+def after(fitted: Map, rows: Table) -> NDArray[Any]:
+    """Return the logits after a map, in single precision at least: half would overflow or round."""
+    dtype = np.result_type(rows.logits.dtype, np.float32)
+    return np.concatenate(list(rows.mapped(lambda z: fitted(z.astype(dtype)))))
 
 
 def measure(logits: Any, rows: Table) -> dict[str, list[float]]:
