@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -18,6 +19,8 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
+import numpy as np
+from PIL import Image
 from sqlalchemy import select
 
 from temperance_skin_lesion import cli
@@ -126,7 +129,7 @@ def recorded(directory):
 
 @pytest.mark.slow
 def test_a_killed_server_has_lost_no_answered_case(tmp_path, lesions, as_files):
-    with process("serve", "--data", tmp_path, "--workers", 2) as (client, server):
+    with process("serve", "--data", tmp_path) as (client, server):
         answered = set()
         for i in range(10):
             answer = client.post("/api/v1/predict", files=as_files(lesions(2, first=i))).json()
@@ -142,7 +145,14 @@ def test_a_full_disk_is_said_and_nothing_is_answered(tmp_path, lesions, as_files
     def no_file_beyond_400_kb():
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 
-    with process("serve", "--data", tmp_path, preexec_fn=no_file_beyond_400_kb) as (client, _):
+    serve = ("serve", "--keep-images", "--data", tmp_path)
+    large = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(large, "PNG")
+    with process(*serve, preexec_fn=no_file_beyond_400_kb) as (client, _):
+        answer = client.post("/api/v1/predict", files=as_files([large.getvalue()]))
+        assert answer.status_code == 507
+        assert list((tmp_path / "images").iterdir()) == []
         cases = 0
         for _ in range(200):
             answer = client.post("/api/v1/predict", files=as_files(lesions(10)))

@@ -197,5 +197,8 @@ def _keep(directory: Path, picture: Picture, content: bytes) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     target = directory / f"{picture.sha256}.{picture.format.lower()}"
     partial = target.with_suffix(f".{os.getpid()}-{threading.get_ident()}.partial")
-    partial.write_bytes(content)
-    partial.replace(target)
+    try:
+        partial.write_bytes(content)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)  # a full disk needs its space

@@ -96,7 +96,7 @@ def say(status: int) -> Callable[[Request, Exception], Response]:
 
 def disk_error(request: Request, error: OSError) -> Response:
     """Say that the disk is full; any other failure of the system is not ours to explain."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}:
         return answer(request, 507, "The disk is full. Nothing of this request was kept.")
     raise error
 
