@@ -11,7 +11,8 @@ from torch import nn
 
 import temperance as tp
 from temperance.labelfree.uts import fit_uts
-from temperance.torch import dense, dense_logits, stream_logits
+from temperance.rows import stream
+from temperance.torch import dense_logits, stream_logits
 
 B, C, H, W = 3, 4, 20, 30
 
@@ -177,12 +178,12 @@ def test_a_stream_is_fitted_in_the_memory_of_two_batches(loader):
     assert got == pytest.approx(tp.fit_temperature(*flat(z, y)).temperature, rel=1e-9)
     assert model.training
     assert model.peak <= 2
-    assert model.runs == rows.passes * len(loader) + 1  # one batch to see the number of classes
+    assert model.runs == int(rows.passes) * len(loader) + 1  # one batch to count the classes
     assert rows.passes <= 5
 
 
 def test_the_sample_is_spread_over_the_whole(loader, monkeypatch):
-    monkeypatch.setattr(dense, "SAMPLE", 1 << 12)
+    monkeypatch.setattr(stream, "SAMPLE", 1 << 12)
     numbered = []
     start = 0
     for _, y in loader:
@@ -246,7 +247,7 @@ REFUSED = {
                 [(np.ones((1, 2, 3, 3)), None), (np.ones((1, 2, 3, 3)), np.ones((1, 3, 3)))]
             ).n
         ),
-        "without labels. Got one of 2 classes, with labels",
+        "without labels, as the first is. Got one of 2 classes, with labels",
     ),
     "all ignored": (
         lambda: tp.fit_temperature(dense_logits(np.ones((1, 2, 3, 3)), np.full((1, 3, 3), 255))),

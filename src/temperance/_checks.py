@@ -140,17 +140,21 @@ def _kind_of(values: object, array: Array | None) -> str:
 
 
 class BlockCheck:
-    """Checks the values of logits while their first pass goes by, block by block."""
+    """Checks the values of logits while their first pass goes by, block by block.
 
-    def __init__(self, name: str) -> None:
+    ``start`` is the number of the first row. Checks of parts add up to the check of the whole.
+    """
+
+    def __init__(self, name: str, start: int = 0) -> None:
         self.name = name
         self.rows = 0
+        self._start = start
         self._simplex = True
         self._falling = self._rising = True
 
     def see(self, block: Array) -> None:
         """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
-        check_finite(block, self.name, self.rows)
+        check_finite(block, self.name, self._start + self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
         if self._falling or self._rising:
@@ -158,6 +162,14 @@ class BlockCheck:
             self._falling &= bool(xp.all(right <= left))
             self._rising &= bool(xp.all(right >= left))
         self.rows += int(block.shape[0])
+
+    def __add__(self, other: BlockCheck) -> BlockCheck:
+        total = BlockCheck(self.name, self._start)
+        total.rows = self.rows + other.rows
+        total._simplex = self._simplex and other._simplex
+        total._falling = self._falling and other._falling
+        total._rising = self._rising and other._rising
+        return total
 
     def finish(self, n_classes: int) -> None:
         """Judge the whole after its first pass."""
@@ -286,10 +298,12 @@ def check_labels(
     n_classes: int,
     classes: Sequence[object] | None = None,
     name: str = "labels",
+    start: int = 0,
 ) -> NDArray[Any]:
     """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
 
-    With ``classes``, hard labels are looked up in it; without, they index the columns.
+    With ``classes``, hard labels are looked up in it; without, they index the columns. The first
+    row has the number ``start``.
     """
     if labels is None:
         msg = (
@@ -299,14 +313,14 @@ def check_labels(
         raise InputError(msg)
     y = _plain(labels, name)
     if y.ndim == 2 and y.dtype.kind == "f":
-        return _check_soft_labels(y, n_rows, n_classes, name)
+        return _check_soft_labels(y, n_rows, n_classes, name, start)
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if y.shape != (n_rows,):
         msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
         raise InputError(msg)
     if classes is not None:
-        return _lookup(_as_given(labels, y), classes, name)
+        return _lookup(_as_given(labels, y), classes, name, start)
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
@@ -320,14 +334,16 @@ def check_labels(
     if bad.any():
         row = int(np.argmax(bad))
         msg = (
-            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row {row} "
-            f"holds {int(y[row])}; drop rows to be ignored before fitting."
+            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
+            f"{start + row} holds {int(y[row])}; drop rows to be ignored before fitting."
         )
         raise InputError(msg)
     return y.astype(np.int64, copy=False)
 
 
-def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str) -> NDArray[np.float64]:
+def _check_soft_labels(
+    y: NDArray[Any], n: int, k: int, name: str, start: int
+) -> NDArray[np.float64]:
     if y.shape != (n, k):
         msg = f"soft {name} must have shape ({n}, {k}), as the logits. Got shape {y.shape}."
         raise InputError(msg)
@@ -337,8 +353,8 @@ def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str) -> NDArray[np
     if bad.any():
         row = int(np.argmax(bad))
         msg = (
-            f"soft {name} must be non-negative and sum to 1 in each row. Row {row} does not "
-            f"(sum {soft[row].sum():g}); put weights in sample_weight."
+            f"soft {name} must be non-negative and sum to 1 in each row. Row {start + row} does "
+            f"not (sum {soft[row].sum():g}); put weights in sample_weight."
         )
         raise InputError(msg)
     return soft / soft.sum(axis=1, keepdims=True)
@@ -351,7 +367,7 @@ def _as_given(labels: Any, y: NDArray[Any]) -> list[Any]:
     return raw.ravel().tolist() if is_numpy(raw) and raw.dtype.hasobject else y.tolist()
 
 
-def _lookup(y: list[Any], classes: Sequence[object], name: str) -> NDArray[np.int64]:
+def _lookup(y: list[Any], classes: Sequence[object], name: str, start: int) -> NDArray[np.int64]:
     index = {value: i for i, value in enumerate(classes)}
     out = np.empty(len(y), dtype=np.int64)
     for row, value in enumerate(y):
@@ -359,7 +375,8 @@ def _lookup(y: list[Any], classes: Sequence[object], name: str) -> NDArray[np.in
             out[row] = index[value]
         except (KeyError, TypeError):
             listed = ", ".join(repr(c) for c in list(classes)[:8])
-            msg = f"{name} must be among classes ({listed}, …). Row {row} holds {value!r} instead."
+            place = f"Row {start + row}"
+            msg = f"{name} must be among classes ({listed}, …). {place} holds {value!r} instead."
             raise InputError(msg) from None
     return out
 
@@ -368,6 +385,14 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
     """Return weights as float64 ``(n,)``, or None when there are none."""
     if weight is None:
         return None
+    w = check_weights(weight, n_rows)
+    with np.errstate(over="ignore"):
+        check_weight_sum(float(w.sum()))
+    return w
+
+
+def check_weights(weight: object, n_rows: int, start: int = 0) -> NDArray[np.float64]:
+    """Return the weights of a block, whose first row has the number ``start``."""
     w = _plain(weight, "sample_weight")
     if w.ndim == 2 and 1 in w.shape:
         w = w.ravel()
@@ -379,14 +404,17 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
-        msg = f"sample_weight must be finite and not negative. Row {row} holds {w[row]:g}."
+        place = f"Row {start + row}"
+        msg = f"sample_weight must be finite and not negative. {place} holds {w[row]:g}."
         raise InputError(msg)
-    with np.errstate(over="ignore"):
-        total = float(w.sum())
+    return w
+
+
+def check_weight_sum(total: float) -> None:
+    """Raise unless the weights of all rows have a sum that one can divide by."""
     if not 0 < total < np.inf:
         msg = f"sample_weight must not be all zero, with a finite sum. Got the sum {total:g}."
         raise InputError(msg)
-    return w
 
 
 def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[np.float64]:

@@ -16,9 +16,12 @@ PATIENCE, PERIOD = 1.0, 0.1  # seconds before the first line, and between lines
 WIDTH = 30
 
 
-def tracked(items: Iterable[T], what: str) -> Iterator[T]:
-    """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left."""
-    total = operator.length_hint(items)
+def tracked(items: Iterable[T], what: str, total: int = 0) -> Iterator[T]:
+    """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left.
+
+    ``total`` is their number, where it is known and they do not know it themselves.
+    """
+    total = total or operator.length_hint(items)
     start = drawn = time.monotonic()
     silent = not sys.stderr.isatty()
     shown = False

@@ -1,8 +1,8 @@
 """Logits in files: ``.npz``, ``.npy``, ``.csv``, ``.parquet`` and ``.safetensors``.
 
-A file is read once, or mapped and not read at all; it is written whole or not at all. No format
-runs code: pickles and object arrays are refused. What is wrong with a file is said in one
-sentence, with the place.
+A file is read once, or mapped and not read at all; it is written whole or not at all. Parquet may
+be a directory of files. No format runs code: pickles and object arrays are refused. What is wrong
+with a file is said in one sentence, with the place.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
 
     Parameters
     ----------
-    path : path of the file
+    path : path of the file, or of a directory of Parquet files
     classes : list of str, optional
         Names of the columns, where the file does not have them.
 
@@ -63,8 +63,9 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
     array([0, 1])
     """
     file = Path(path)
-    suffix = check_format(file)
-    if not file.is_file():
+    dataset = file.is_dir() and file.suffix in {"", ".parquet"}
+    suffix = ".parquet" if dataset else check_format(file)
+    if not file.is_file() and not dataset:
         what = "a directory" if file.is_dir() else "no file there"
         raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
     try:

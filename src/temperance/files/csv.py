@@ -15,7 +15,8 @@ import numpy as np
 
 from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import beside, columns_of
+from temperance.files.columns import beside
+from temperance.rows.columns import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

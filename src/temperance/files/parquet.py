@@ -1,18 +1,21 @@
 """Parquet: ``logit_0 … logit_{K-1}``, optional ``label`` and ``group`` (extra: ``parquet``).
 
-Batches of rows go straight into the array that they become; other columns are not read.
+Batches of rows go straight into the array that they become; other columns are not read. An array
+that is large lies in a temporary file that is mapped, so a dataset may exceed the memory, and yet
+it is decoded only once for however many passes.
 """
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import beside, columns_of
+from temperance.files.columns import beside
 from temperance.files.table import check_expansion
+from temperance.rows.parquet import ParquetBlocks, import_pyarrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,61 +26,37 @@ if TYPE_CHECKING:
 
     from temperance.files.table import Table
 
-BATCH = 1 << 16  # rows
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as error:
-        msg = "Parquet files need the package pyarrow: pip install temperance[parquet]."
-        raise InputError(msg) from error
-    return pa
+IN_MEMORY = 1 << 28  # bytes of logits that are held; more are mapped
 
 
 def read_parquet(path: Path) -> dict[str, Any]:
-    """Read a table of logits; an error names the row and the column."""
-    pa = _pyarrow()
-    try:
-        with pa.parquet.ParquetFile(path) as file:
-            return _table(pa, file, path)
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
-        msg = f"{path.name} must be a Parquet file, but it is damaged or none ({reason})."
-        raise InputError(msg) from None
-
-
-def _table(pa: Any, file: Any, path: Path) -> dict[str, Any]:
-    schema, n = file.schema_arrow, file.metadata.num_rows
-    columns = columns_of(schema.names, path.name)
-    for column in columns:
-        kind = schema.field(column).type
-        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-            raise InputError(f"{path.name}, column {column} must be numbers. Got {kind}.")
-    kinds = [np.dtype(schema.field(column).type.to_pandas_dtype()) for column in columns]
-    dtype = np.result_type(*kinds, np.float16)
-    check_expansion(n * len(columns) * dtype.itemsize, path.stat().st_size, path.name)
-    extras = [key for key in ("label", "group") if key in schema.names]
+    """Read a table of logits from a file, or from all files of a directory, in their order."""
+    blocks = ParquetBlocks(path)
+    shape = (blocks.n, len(blocks.columns))
+    size = shape[0] * shape[1] * blocks.dtype.itemsize
+    stored = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]))
+    check_expansion(size, stored, path.name)
+    logits = np.empty(shape, blocks.dtype) if size <= IN_MEMORY else _mapped(shape, blocks.dtype)
+    extras = [key for key in ("label", "group") if key in blocks.dataset.schema.names]
     found: dict[str, list[Any]] = {key: [] for key in extras}
-    logits = np.empty((n, len(columns)), dtype)
     start = 0
-    for batch in tracked(file.iter_batches(BATCH, columns=[*columns, *extras]), "batches"):
-        for key in (*columns, *extras):
-            if batch[key].null_count:
-                row = start + batch[key].is_null().index(True).as_py()
-                raise InputError(f"{path.name}, row {row}, column {key} must not be empty.")
-        for k, column in enumerate(columns):
-            logits[start : start + len(batch), k] = batch[column].to_numpy(zero_copy_only=False)
-        for key in extras:
-            found[key].extend(batch[key].to_pylist())
-        start += len(batch)
+    for z, columns in tracked(blocks.batches(extras), "batches"):
+        logits[start : start + len(z)] = z
+        start += len(z)
+        for key, column in columns.items():
+            found[key].extend(column.to_pylist())
     return {"logits": logits} | beside(found)
+
+
+def _mapped(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array in a file that has no name and goes when the array does."""
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def write_parquet(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
     """Write the blocks, a row group each."""
-    pa = _pyarrow()
+    pa = import_pyarrow()
     prefix = "logit" if name == "logits" else "prob"
     extras = {"label": table.labels, "group": table.groups}
     start, writer = 0, None

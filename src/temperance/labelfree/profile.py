@@ -14,13 +14,15 @@ target. Its temperature is that of the rows as they are.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._checks import InputError, NotIdentified, check_same_classes
-from temperance.rows import ArrayRows, Rows, as_labelled_rows
+from temperance._checks import InputError, NotIdentified, check_same_classes, check_scale
+from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -160,22 +162,32 @@ def class_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
 
 
 def as_source_rows(source: object, n_classes: int) -> Rows:
-    """Return the labelled rows of a source with hard labels and the given number of classes."""
-    if isinstance(source, Rows):
-        rows: Rows = source
-    else:
-        pair = cast("tuple[object, ...]", source) if isinstance(source, (tuple, list)) else ()
-        if len(pair) != 2:
-            kind = type(cast("object", source)).__name__
-            msg = f"source must be a pair (logits, labels). Got {kind} instead."
-            raise InputError(msg)
-        rows = as_labelled_rows(pair[0], pair[1], name="source logits")
+    """Return the labelled rows of a source with hard labels and the given number of classes.
+
+    A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
+    """
+    pair = _pair(source)
+    if pair is None:
+        kind = type(source).__name__
+        msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
+        raise InputError(msg)
+    rows = as_labelled_rows(*pair, name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")
-    soft = isinstance(rows, ArrayRows) and rows.labels is not None and rows.labels.ndim != 1
-    if not rows.labelled or soft:
+    if rows.soft:
         msg = "source labels must be class indices, one per row, not soft labels."
         raise InputError(msg)
     return rows
+
+
+def _pair(source: object) -> tuple[object, object] | None:
+    """Logits, and labels where these do not come with the blocks; None for anything else."""
+    if isinstance(source, (tuple, list)):
+        parts: list[object] = list(cast("Iterable[object]", source))
+        if parts and isinstance(parts[0], (tuple, list)) and is_blocks(parts):
+            return parts, None
+        return (parts[0], parts[1]) if len(parts) == 2 else None
+    held = isinstance(source, (Rows, os.PathLike, Iterable)) or callable(source)
+    return (cast("object", source), None) if held else None
 
 
 def sample_size(rows: Rows) -> int:

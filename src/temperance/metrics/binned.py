@@ -21,8 +21,8 @@ import numpy as np
 
 from temperance import _checks
 from temperance._arrays import to_numpy
-from temperance.metrics._outcomes import gather, outcomes
-from temperance.metrics.proper import SMALL
+from temperance._kernels import fused
+from temperance.metrics._outcomes import exactly, gather, outcomes
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -81,10 +81,14 @@ class Bins:
         n_bins: int = 15,
     ) -> Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
+        edges, compiled = unit_edges(n_bins), fused()
+        if compiled is not None:
+            counts, *sums = compiled.bin_sums(confidence, correct, weight, edges)
+            return cls(edges, counts if weight is not None else counts.astype(np.int64), *sums)
         place = bin_index(confidence, n_bins)
         one = weight if weight is not None else 1
         return cls(
-            unit_edges(n_bins),
+            edges,
             np.bincount(place, weight, n_bins),
             np.bincount(place, confidence * one, n_bins),
             np.bincount(place, correct * one, n_bins),
@@ -191,7 +195,7 @@ def settled(block: Block, o: Outcomes, n_bins: int) -> Outcomes:
 
 def bin_rows(rows: Rows, n_bins: int) -> Bins:
     """Return the equal-width bins of labelled rows: one pass."""
-    exact = rows.n * rows.n_classes <= SMALL
+    exact = exactly(rows)
     (total,) = rows.reduce(partial(_bin_block, n_bins=n_bins, exact=exact))
     return total
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 from temperance import _checks
-from temperance.metrics._outcomes import outcomes
+from temperance.metrics._outcomes import exactly, outcomes
 from temperance.metrics.binned import Bins, settled
-from temperance.metrics.proper import SMALL, Scores
+from temperance.metrics.proper import Scores
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def evaluate(
     Parameters
     ----------
     logits : array of shape (n, K) or rows
-        Scores before the softmax. float32 rows beyond 2^18 elements use float32 exponentials: NLL
-        and Brier are then right to 1e-7, counts in bins are those of float64.
+        Scores before the softmax. Without Numba, float32 rows beyond 2^18 elements use float32
+        exponentials: NLL and Brier are then right to 1e-7, counts in bins are those of float64.
     labels : array of shape (n,) or (n, K)
         Class indices, or soft labels that sum to one in each row.
     sample_weight : array of shape (n,), optional
@@ -110,7 +110,7 @@ def evaluate(
     """
     n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
-    exact = rows.n * rows.n_classes <= SMALL
+    exact = exactly(rows)
     scores, bins = rows.reduce(partial(_evaluate_block, n_bins=n_bins, exact=exact))
     return Evaluation(scores, bins)
 

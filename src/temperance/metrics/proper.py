@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from temperance import _checks
-from temperance.metrics._outcomes import outcomes
+from temperance.metrics._outcomes import exactly, outcomes
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from temperance.metrics._outcomes import Outcomes
     from temperance.rows import Block, Rows, Totals
-
-SMALL = 1 << 18  # elements up to which exponentials in float64 cost nothing worth saving
 
 
 @final
@@ -87,7 +85,7 @@ class Scores:
 
 def score(rows: Rows) -> Scores:
     """Return the scores of labelled rows: one pass."""
-    (total,) = rows.reduce(partial(_score_block, exact=rows.n * rows.n_classes <= SMALL))
+    (total,) = rows.reduce(partial(_score_block, exact=exactly(rows)))
     return total
 
 

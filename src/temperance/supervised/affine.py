@@ -170,9 +170,11 @@ class _Problem:
     ) -> Vector:
         from scipy.optimize import minimize
 
+        unit = self.unit  # the statistic may travel to other machines; the problem stays here
+
         def objective(x: Vector) -> tuple[float, Vector]:
             gain, bias = unpack(x)
-            totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, self.unit))
+            totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit))
             loss, d_gain, d_bias, short = (t / self.mass for t in totals)
             if self.penalty:
                 excess, d_excess = _away_from_temperature(gain)

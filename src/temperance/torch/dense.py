@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from temperance import _checks
 from temperance._arrays import (
     Array,
     as_array,
@@ -20,19 +19,17 @@ from temperance._arrays import (
 )
 from temperance._checks import InputError
 from temperance.doors import binary_logits
-from temperance.rows import BLOCK, ArrayRows, Block, Rows
+from temperance.rows import Block, StreamRows, rows_per_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-SAMPLE = 1 << 20  # elements of the sample that is kept for a first guess
 
 Batch = tuple[Any, Any]
 
 
 def dense_logits(
     logits: object, labels: object = None, *, ignore_index: int | None = 255, axis: int = 1
-) -> DenseRows:
+) -> StreamRows:
     """Return dense logits (B, C, H, W) as rows (n, C) that every fit reads, flattened lazily.
 
     Row by row this is ``z.movedim(1, -1).reshape(-1, C)`` without the pixels whose label is
@@ -64,99 +61,33 @@ def dense_logits(
     """
     array = None if isinstance(logits, (list, tuple)) else as_array(logits)
     if array is not None:
-        return DenseRows([(array, labels)], ignore_index, axis)
+        return _rows([(array, labels)], ignore_index, axis)
     if labels is not None or not isinstance(logits, Iterable) or isinstance(logits, Iterator):
         raise InputError(
             f"logits must be an array of shape (B, C, ...), or batches (logits, labels) that can "
             f"be iterated again. Got {type(logits).__name__}; run a model over a loader with "
             f"stream_logits(model, loader)."
         )
-    return DenseRows(logits, ignore_index, axis)
+    return _rows(logits, ignore_index, axis)
+
+
+def _rows(batches: Iterable[Batch], ignore_index: int | None, axis: int) -> StreamRows:
+    pixels = Pixels(batches, ignore_index, axis)
+    return StreamRows(lambda: pixels)
 
 
 @final
-class DenseRows(Rows):
-    """Pixels of dense logits as rows; see `dense_logits`."""
+class Pixels:
+    """Blocks of the pixels of dense logits, cut out anew whenever they are iterated."""
 
     def __init__(self, batches: Iterable[Batch], ignore_index: int | None, axis: int) -> None:
         self.batches = batches
         self.ignore_index = ignore_index
         self.axis = axis
-        self.passes = 0
-        self._n: int | None = None
-        self._sample = _Sample()
-        z, y = next(iter(batches), (None, None))
-        self.n_classes = _n_classes(_channels_last(z, axis))
-        self._labelled = y is not None
 
-    @property
-    def n(self) -> int:
-        """Return the number of pixels that are not ignored; unknown before a first pass."""
-        if self._n is None:
-            for _ in self.blocks():
-                pass
-        return self._n or 0
-
-    @property
-    def labelled(self) -> bool:
-        """Return whether the pixels carry labels."""
-        return self._labelled
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the pixels, image by image."""
-        first = self._n is None
-        check, sample, n = _checks.BlockCheck("logits"), _Sample(), 0
+    def __iter__(self) -> Iterator[Block]:
         for logits, y in self.batches:
-            z = _channels_last(logits, self.axis)
-            _check_batch(_n_classes(z), self.n_classes, y is not None, self._labelled)
-            for block in _pixels(z, y, self.ignore_index):
-                if first:
-                    check.see(block.logits)
-                    sample.see(block)
-                n += int(block.logits.shape[0])
-                yield block
-        if first and n:
-            check.finish(self.n_classes)
-            self._n, self._sample = n, sample
-
-    def head(self, n_rows: int) -> Rows:
-        """Return about ``n_rows`` pixels, from those kept in the first pass."""
-        return self._sample.rows(n_rows) if n_rows < self.n else self
-
-
-class _Sample:
-    """Rows at equal distances from a stream of unknown length, in bounded memory."""
-
-    def __init__(self) -> None:
-        self.kept: list[Block] = []
-        self.stride = 1
-        self.seen = 0
-
-    def see(self, block: Block) -> None:
-        self.kept.append(_every(block, -self.seen % self.stride, self.stride))
-        self.seen += block.logits.shape[0]
-        if self.seen // self.stride * block.logits.shape[1] > 2 * SAMPLE:
-            whole = _joined(self.kept)
-            self.kept = [_every(whole, 0, 2)]
-            self.stride *= 2
-
-    def rows(self, n_rows: int) -> Rows:
-        whole = _joined(self.kept)
-        stride = max(1, whole.logits.shape[0] // n_rows)
-        return ArrayRows(*_every(whole, 0, stride), checked=True)
-
-
-def _every(block: Block, start: int, stride: int) -> Block:
-    pick = slice(start, None, stride)
-    z = namespace(block.logits).asarray(block.logits[pick, :], copy=True)  # a view keeps the batch
-    return Block(z, None if block.labels is None else block.labels[pick].copy(), None)
-
-
-def _joined(blocks: list[Block]) -> Block:
-    xp = namespace(blocks[0].logits)
-    labels = [block.labels for block in blocks if block.labels is not None]
-    z = xp.concat([block.logits for block in blocks], axis=0)
-    return Block(z, np.concatenate(labels) if labels else None, None)
+            yield from _pixels(_channels_last(logits, self.axis), y, self.ignore_index)
 
 
 def _channels_last(z: Any, axis: int) -> Array:
@@ -177,15 +108,6 @@ def _n_classes(z: Array) -> int:
     return max(2, int(z.shape[-1]))  # one channel is a binary head
 
 
-def _check_batch(k: int, expected: int, labelled: bool, expected_labelled: bool) -> None:
-    if (k, labelled) != (expected, expected_labelled):
-        raise InputError(
-            f"batches must be alike: logits of {expected} classes, "
-            f"{'with' if expected_labelled else 'without'} labels. Got one of {k} classes, "
-            f"{'with' if labelled else 'without'} labels."
-        )
-
-
 def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Block]:
     """Yield blocks of pixels of a batch (B, ..., C)."""
     xp = namespace(z)
@@ -195,7 +117,7 @@ def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Bloc
         if labels is None
         else _dense_labels(labels, tuple(z.shape[:-1]), _n_classes(z), ignore_index)
     )
-    size = max(1, BLOCK // k)
+    size = rows_per_block(k)
     for b in range(z.shape[0]):
         flat = xp.reshape(z[b, ...], (-1, k))
         for start in range(0, flat.shape[0], size):

@@ -1,0 +1,66 @@
+"""Rows of an array: NumPy, a memory map, torch or any Array API library, where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from temperance import _checks
+from temperance._arrays import Array, detached, on_host, to_numpy
+from temperance.rows.base import Block, Rows, rows_per_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@final
+class ArrayRows(Rows):
+    """Rows of an array in memory or of a memory map.
+
+    Host arrays are read as NumPy views; an array on a device is cut into blocks there.
+    """
+
+    def __init__(
+        self,
+        logits: Array,
+        labels: NDArray[Any] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        *,
+        name: str = "logits",
+        checked: bool = False,
+    ) -> None:
+        self.logits = to_numpy(logits) if on_host(logits) else detached(logits)
+        self.labels = labels
+        self.weight = weight
+        self.n_classes = int(logits.shape[1])
+        self.labelled = labels is not None
+        self.soft = labels is not None and labels.ndim == 2
+        self.passes = 0
+        self._name = name
+        self._checked = checked
+
+    @property
+    def n(self) -> int:
+        """Return the number of rows."""
+        return int(self.logits.shape[0])
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield slices; the first pass checks their values."""
+        check = None if self._checked else _checks.BlockCheck(self._name)
+        whole = Block(self.logits, self.labels, self.weight)
+        size = rows_per_block(self.n_classes)
+        for start in range(0, self.n, size):
+            block = whole.pick(slice(start, start + size))
+            if check is not None:
+                check.see(block.logits)
+            yield block
+        if check is not None:
+            check.finish(self.n_classes)
+            self._checked = True
+
+    def every(self, stride: int) -> Rows:
+        """Return a view of every ``stride``-th row."""
+        thin = Block(self.logits, self.labels, self.weight).pick(slice(None, None, stride))
+        return ArrayRows(*thin, name=self._name, checked=self._checked)

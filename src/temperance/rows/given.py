@@ -1,0 +1,141 @@
+"""From whatever a user holds to rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+from temperance import _checks
+from temperance._arrays import as_array
+from temperance._checks import InputError
+from temperance.rows.array import ArrayRows
+from temperance.rows.base import Rows
+from temperance.rows.stream import StreamRows
+
+
+def as_rows(
+    logits: object,
+    labels: object = None,
+    sample_weight: object = None,
+    *,
+    classes: list[Any] | None = None,
+    name: str = "logits",
+) -> Rows:
+    """Return checked rows from whatever a user holds. Every fit and metric begins with this.
+
+    Call it yourself to read a large set several times: its length, and that its values are in
+    order, are then found once.
+
+    Parameters
+    ----------
+    logits : what holds n rows of K scores before the softmax
+        - an array of shape (n, K): NumPy, a memory map, torch, any Array API library, a data frame;
+        - blocks of rows that can be read again: a list of arrays, a torch ``DataLoader``, an object
+          whose ``__iter__`` starts anew, or a function without arguments that yields them. A block
+          is ``logits``, ``(logits, labels)`` or ``(logits, labels, weight)``;
+        - Parquet: the path of a file or of a directory of files, or a ``pyarrow.dataset``, with
+          columns ``logit_0 … logit_{K-1}`` and, where there are labels, ``label``;
+        - a Dask array or data frame, the latter with columns as in Parquet;
+        - rows, which are returned as they are.
+    labels : array of shape (n,) or (n, K), optional
+        For arrays. Blocks, Parquet and Dask data frames bring their own.
+    sample_weight : array of shape (n,), optional
+        For arrays.
+    classes : list, optional
+        Names to look labels up in.
+    name : str
+        What errors call the logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> days = [(np.array([[2.0, 0.5]]), [0]), (np.array([[0.1, 1.0], [0.3, 0.2]]), [1, 0])]
+    >>> rows = as_rows(days)
+    >>> rows.n, rows.n_classes, rows.labelled
+    (3, 2, True)
+    """
+    if isinstance(logits, Rows):
+        return logits
+    if hasattr(logits, "__dask_graph__"):
+        from temperance.rows.dask import dask_rows
+
+        return dask_rows(logits, labels, sample_weight, classes=classes, name=name)
+    stream = _stream(logits, classes, name)
+    if stream is not None:
+        if labels is not None or sample_weight is not None:
+            given = "labels" if labels is not None else "sample_weight"
+            raise InputError(
+                f"{given} must come with the blocks that {name} is read in. Yield (logits, labels) "
+                f"or (logits, labels, weight), or write a column 'label' into Parquet."
+            )
+        return stream
+    z = _checks.check_logits(logits, name)
+    n, k = (int(s) for s in z.shape)
+    y = None if labels is None else _checks.check_labels(labels, n, k, classes)
+    w = _checks.check_sample_weight(sample_weight, n)
+    return ArrayRows(z, y, w, name=name)
+
+
+def as_labelled_rows(
+    logits: object,
+    labels: object,
+    sample_weight: object = None,
+    *,
+    classes: list[Any] | None = None,
+    name: str = "logits",
+) -> Rows:
+    """Return checked rows that carry labels."""
+    rows = as_rows(logits, labels, sample_weight, classes=classes, name=name)
+    if not rows.labelled:
+        _checks.check_labels(None, 0, rows.n_classes)
+    return rows
+
+
+def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows | None:
+    """Return the rows of something that is read in blocks, or None for an array."""
+    if isinstance(logits, (str, os.PathLike)) or _is_dataset(logits):
+        from temperance.rows.parquet import ParquetBlocks
+
+        parquet = ParquetBlocks(cast("Any", logits))
+        return StreamRows(lambda: parquet, classes=classes, name=name, n=parquet.n)
+    if isinstance(logits, list):
+        if not is_blocks(cast("list[Any]", logits)):
+            return None
+    elif isinstance(logits, (tuple, type)) or as_array(logits) is not None:
+        return None
+    if isinstance(logits, Iterator):
+        raise InputError(
+            f"{name} must be blocks that can be read again, for a fit makes several passes. Got a "
+            f"{type(cast('object', logits)).__name__}, which is used up after one; pass the "
+            f"function that yields the blocks, uncalled, or a list of them."
+        )
+    if isinstance(logits, Iterable):
+        blocks = cast("Iterable[Any]", logits)
+        return StreamRows(lambda: blocks, classes=classes, name=name)
+    if callable(logits):
+        return StreamRows(lambda: _called(logits, name), classes=classes, name=name)
+    return None
+
+
+def _called(function: Callable[[], Any], name: str) -> Iterable[Any]:
+    try:
+        return iter(function())
+    except TypeError as error:
+        raise InputError(
+            f"{name} must be an array, or a function without arguments that yields blocks. Got "
+            f"{type(function).__name__}, and {error}."
+        ) from error
+
+
+def is_blocks(values: list[Any]) -> bool:
+    """Return whether a list holds blocks of rows, not the numbers of one array."""
+    first: Any = values[0] if values else None
+    if isinstance(first, (tuple, list)) and first:
+        first = cast("list[Any]", first)[0]
+    return len(getattr(first, "shape", ())) == 2
+
+
+def _is_dataset(values: object) -> bool:
+    """Return whether these are the rows of a ``pyarrow.dataset``, without importing it."""
+    return any(base.__module__ == "pyarrow._dataset" for base in type(values).__mro__)
