@@ -117,7 +117,7 @@ class Bench:
                 _, held = split(task, len(data.x_train))
                 x, y = data.x_train[held], data.y_train[held]
             else:
-                x, y = shift.apply(data.x_test), data.y_test
+                x, y = shift.apply(data.x_test[: task.test]), data.y_test[: task.test]
             folder.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".partial.npz")
             counts = np.bincount(data.y_train)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from temperance import InputError
+from temperance.reproduce import ITEMS, Bench, read, run
+from temperance.reproduce.figures import FIGURES, draw
+from temperance.reproduce.paper_rows import ROWS
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return Bench(tmp_path_factory.mktemp("cache"), quick=True)
+
+
+@pytest.fixture(scope="module")
+def table(bench, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    return folder, dict(run("table-1", bench, folder, cells="demo"))
+
+
+def test_a_row_is_run_on_what_the_package_brings(table):
+    folder, groups = table
+    assert list(groups) == ["MNIST-demo"]
+    records = groups["MNIST-demo"]
+    assert {(r.method, r.metric) for r in records} == {
+        (m, metric)
+        for m in ITEMS["table-1"].methods
+        for metric in ("accuracy", "nll", "ece", "brier")
+    }
+    assert all(r.draws == 5 and len(r.data) == 64 for r in records)
+    assert [r.to_dict() for r in read(folder / "MNIST-demo.json")] == [r.to_dict() for r in records]
+    by = {(r.method, r.metric): r.reproduced for r in records}
+    assert by["TS", "nll"] < by["uncalibrated", "nll"]
+    assert by["TS", "accuracy"] == by["UTS", "accuracy"] == by["uncalibrated", "accuracy"]
+
+
+def test_what_is_there_is_kept_and_what_is_named_is_run_again(table, bench):
+    folder, _ = table
+    path = folder / "MNIST-demo.json"
+    before = path.read_text()
+    facts = json.loads(before)
+    for fact in facts:
+        fact["reproduced"] = 7.0
+    path.write_text(json.dumps(facts))
+    (_, kept), *_ = run("table-1", bench, folder, cells="demo")
+    assert {r.reproduced for r in kept} == {7.0}
+    (_, mixed), *_ = run("table-1", bench, folder, cells="demo", methods=["TS"])
+    assert {r.method for r in mixed if r.reproduced != 7.0} == {"TS"}
+    again = {(f["method"], f["metric"]): f["reproduced"] for f in json.loads(before)}
+    for r in read(path):
+        if r.method == "TS":
+            assert r.reproduced == again[r.method, r.metric]
+
+
+def test_a_row_without_its_file_says_what_it_needs(tmp_path):
+    name = "CIFAR100-WideResNet40-4"
+    (_, records), *_ = run("table-1", Bench(tmp_path, tmp_path), tmp_path / "r", cells=name)
+    assert all(r.reproduced is None and name in r.needs["command"] for r in records)
+    assert all("cifar100_wideresnet40_4.npz" in r.needs["file"] for r in records)
+    assert {r.reported["mean"] for r in records if r.metric == "nll" and r.reported} == {
+        0.8751,
+        0.8192,
+        0.8439,
+        0.8757,
+        0.8609,
+    }
+
+
+def test_an_unknown_item_is_refused(bench, tmp_path):
+    with pytest.raises(InputError, match="name must be one of"):
+        list(run("table-9", bench, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["label-noise", "sample-size"])
+def test_labels_and_rows(bench, tmp_path, name):
+    (_, records), *_ = run(name, bench, tmp_path, cells="demo")
+    draw(name, records, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    if name == "label-noise":
+        ts = {r.x: r.reproduced for r in records if (r.method, r.metric) == ("TS", "nll")}
+        assert ts[0.5] > ts[0.2] > ts[0.0]
+
+
+def test_command_line(tmp_path):
+    command = [sys.executable, "-m", "temperance.cli", "reproduce", "table-1", "--quick"]
+    options = ["--cells", "demo", "--out", str(tmp_path / "out"), "--json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    assert len(json.loads(done.stdout)) == 4 * len(ITEMS["table-1"].methods)
+    assert (tmp_path / "out" / "quick" / "table-1.png").exists()
+    shown = subprocess.run([*command, *options[:-1]], capture_output=True, text=True, check=True)
+    assert "UTS improves calibration" in shown.stdout
+    wrong = [sys.executable, "-m", "temperance.cli", "reproduce", "table-9", "--quick"]
+    refused = subprocess.run(wrong, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "table-9" in refused.stderr
+
+
+@pytest.mark.skipif(not EXPERIMENTS.is_dir(), reason="a source distribution has no experiments/")
+@pytest.mark.parametrize("name", ITEMS)
+def test_committed_records(name):
+    folder = EXPERIMENTS / name.replace("-", "_")
+    records = [r for path in sorted((folder / "records").glob("*.json")) for r in read(path)]
+    assert len({r.key for r in records}) == len(records) > 0
+    assert all(r.needs or (len(r.data) == 64 and r.draws == 20) for r in records)
+    if name == "table-1":
+        assert {r.group for r in records} == {row.group for row in ROWS}
+        for row in ROWS:
+            methods = {r.method for r in records if r.group == row.group}
+            assert methods == set(ITEMS[name].methods)
+    assert name in FIGURES
