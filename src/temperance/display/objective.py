@@ -63,5 +63,7 @@ class ObjectiveDisplay(Display):
         ax.semilogx(x, y, color=AFTER)
         best = int(np.argmin(y))
         ax.plot(x[best], y[best], "o", color=ink(), markersize=5)
-        ax.annotate(f"1/w = {x[best]:.3g}", (x[best], y[best]), (6, -2), textcoords="offset points")
+        place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center"}
+        ax.annotate(f"1/w = {x[best]:.3g}", (x[best], y[best]), **place)
+        ax.margins(y=0.15)
         ax.set(xlabel="1/w", ylabel="objective J(w)")

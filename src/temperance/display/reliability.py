@@ -120,7 +120,7 @@ class ReliabilityDisplay(Display):
             # The density stands on the axis, a fifth of the diagram high.
             ax.fill_between(x, 0, 0.2 * curve.density / peak, color=color, alpha=0.3, linewidth=0)
             text = f"{curve.name}, ECE {curve.ece:.3f}"
-            ax.plot(x, curve.accuracy, color=color, linestyle=dash, label=text)
+            ax.plot(x, curve.accuracy, color=color, linestyle=dash, label=text, clip_on=False)
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.set(xlabel="confidence", ylabel="accuracy")
         ax.legend(loc="upper left")

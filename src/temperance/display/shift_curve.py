@@ -88,7 +88,8 @@ class ShiftCurveDisplay(Display):
         ax.set(xlabel=self.shift, ylabel=self.metric)
         if np.nanmin([points[:, 1] for points in self._values.values()]) >= 0:
             ax.set_ylim(bottom=0)
-        ax.legend(loc="best", handlelength=2.6)
+        # Above the axes: with many methods there is no room that no curve passes through.
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=2.6)
 
 
 def _table(values: Sequence[Any]) -> NDArray[np.float64]:
