@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from temperance._arrays import to_numpy
+from temperance._kernels import fused
 from temperance.rows import Block
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from temperance.rows import Rows, Totals
 
     Floats = NDArray[np.float64]
+
+
+SMALL = 1 << 18  # elements up to which exponentials in float64 cost nothing worth saving
 
 
 class Outcomes(NamedTuple):
@@ -52,10 +56,13 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
 
     ``exact`` evaluates the exponentials in float64. Without it float32 logits use float32
     exponentials, ten times faster and right to 3e-7 in each row; float16 and float64 always are
-    exact. Either way a row's outcome depends on that row alone, to the last bit.
+    exact, and so are compiled kernels. A row's outcome depends on that row alone, to the last bit.
     """
     z, w = to_numpy(block.logits), block.weight
     y = cast("NDArray[Any]", block.labels)  # the rows of a metric are labelled
+    compiled = fused()
+    if compiled is not None and y.ndim == 1:
+        return Outcomes._make((*compiled.outcomes(z, y), w))
     if z.shape[0] == 1:  # NumPy adds a lone column in another order: give it company
         pair = Block(np.repeat(z, 2, axis=0), np.repeat(y, 2, axis=0), None)
         confidence, correct, nll, brier, _ = outcomes(pair, exact=exact)
@@ -92,6 +99,11 @@ def _at_label(
     tied = np.count_nonzero(top) > n
     correct = top.argmax(axis=0) == y if tied else own == 0  # of equal logits the first is chosen
     return own, e.ravel().take(place).astype(np.float64), correct.astype(np.float64), 1.0
+
+
+def exactly(rows: Rows) -> bool:
+    """Return whether these rows are worth exponentials in float64."""
+    return fused() is not None or not rows.exceeds(SMALL)
 
 
 def gather(rows: Rows) -> Outcomes:

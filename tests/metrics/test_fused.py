@@ -1,0 +1,72 @@
+"""Compiled outcomes and bins are those of NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated import logits
+
+from temperance import metrics
+from temperance.metrics._outcomes import Outcomes, outcomes
+from temperance.rows import Block
+
+
+@pytest.fixture
+def by_numpy(monkeypatch):
+    """A function that calls another without compiled kernels."""
+
+    def call(function, *args, **options):
+        with monkeypatch.context() as patch:
+            for place in ("_kernels", "metrics._outcomes", "metrics.binned"):
+                patch.setattr(f"temperance.{place}.fused", lambda: None)
+            return function(*args, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (65, 3), (200, 10), (64, 32), (3, 33), (50, 1001)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_outcomes_agree_with_numpy(by_numpy, shape, dtype):
+    z, y = logits(*shape, scale=3.0)
+    block = Block(z.astype(dtype), y, np.arange(len(y), dtype=float))
+    compiled, reference = outcomes(block), by_numpy(outcomes, block)
+    for name in Outcomes._fields:
+        np.testing.assert_allclose(
+            getattr(compiled, name), getattr(reference, name), rtol=1e-12, atol=1e-14
+        )
+
+
+@pytest.mark.parametrize("k", [4, 40])
+def test_of_equal_logits_the_first_is_chosen(by_numpy, k):
+    z = np.random.default_rng(0).integers(3, size=(500, k)).astype(float)
+    y = np.random.default_rng(1).integers(k, size=500)
+    block = Block(z, y, None)
+    np.testing.assert_array_equal(outcomes(block).correct, by_numpy(outcomes, block).correct)
+    np.testing.assert_array_equal(outcomes(block).correct, z.argmax(axis=1) == y)
+
+
+@pytest.mark.parametrize("n_bins", [1, 7, 10, 15, 100])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bins_agree_to_the_last_bit_of_the_counts(by_numpy, n_bins, weighted):
+    rng = np.random.default_rng(3)
+    edges = np.arange(n_bins + 1) / n_bins
+    near = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, 1)])
+    confidence = np.concatenate([rng.random(2000), near, [0.0, 1.0]])
+    correct = (rng.random(confidence.size) < confidence).astype(float)
+    weight = rng.random(confidence.size) if weighted else None
+    sums = metrics.Bins.equal_width, confidence, correct, weight
+    compiled = sums[0](*sums[1:], n_bins=n_bins)
+    reference = by_numpy(*sums, n_bins=n_bins)
+    assert compiled.counts.dtype == reference.counts.dtype
+    np.testing.assert_array_equal(compiled.counts, reference.counts)
+    np.testing.assert_allclose(compiled.confidence, reference.confidence, rtol=1e-14)
+    np.testing.assert_allclose(compiled.correct, reference.correct, rtol=1e-14)
+
+
+def test_an_evaluation_is_the_same_with_and_without(by_numpy):
+    z, y = logits(40_000, 10)
+    z = z.astype(np.float32)  # enough for NumPy to use float32 exponentials
+    compiled, reference = metrics.evaluate(z, y), by_numpy(metrics.evaluate, z, y)
+    np.testing.assert_array_equal(compiled.bins.counts, reference.bins.counts)
+    for name in ("accuracy", "nll", "brier", "ece"):
+        assert getattr(compiled, name) == pytest.approx(getattr(reference, name), rel=1e-6)
