@@ -13,7 +13,7 @@ JOBS     ?= 2
 CHROMIUM ?= /usr/bin/chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-assistant lint format bench docs clean
+.PHONY: help demo test test-browser lint format bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -25,11 +25,7 @@ test: $(READY)/test  ## all tests and doctests, without a browser
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
-	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser --ignore tests/apps/test_browser.py $(ARGS)
-
-# The assistant starts a server for each of its pages and takes minutes: a lane of its own.
-test-assistant: $(READY)/browser $(CHROMIUM)  ## the pages of the skin-lesion assistant, in Chromium
-	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser tests/apps/test_browser.py $(ARGS)
+	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
 
 lint: $(READY)/lint  ## ruff, types, import contracts
 	$(BIN)/ruff check
