@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scenes
@@ -93,3 +95,12 @@ def test_facts_of_an_audit_are_plain(scene, cal):
     facts = cal.audit(scene.target[:50], scene.labels[:50]).to_dict()
     assert isinstance(facts["accuracy"], list)
     assert isinstance(facts["agrees"], bool)
+
+
+def test_a_map_whose_estimates_disagree_is_improved_with_a_reservation(cal):
+    disagreement = tp.Finding("TP401", "They disagree.", {}, "", "warn")
+    doubtful = replace(cal, findings=(disagreement,))
+    assert "labelled rows" in doubtful.doubt
+    assert doubtful.doubt in doubtful.to_dict()["meaning"]
+    assert not replace(doubtful, verdict="no-evidence").doubt
+    assert not replace(cal, findings=()).doubt

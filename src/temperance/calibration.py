@@ -29,6 +29,7 @@ MEANING = {
     "no-evidence": "Nothing shows that the model's confidence needs another map than it has.",
     "refused": "These data do not support a new map. The model's confidence is kept as it is.",
 }
+DOUBT = "The estimates behind it disagree: measure it on some labelled rows before relying on it."
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after")
 
 
@@ -100,6 +101,12 @@ class Calibration:
         """Return the kind of artefact that this is."""
         return "calibration"
 
+    @property
+    def doubt(self) -> str:
+        """Return the reservation under which a map is called improved, or nothing."""
+        disagree = any(finding.code == "TP401" for finding in self.findings)
+        return DOUBT if disagree and self.verdict == "improved" else ""
+
     def predict_proba(self, logits: object) -> Array:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
         return self.map.predict_proba(logits)
@@ -146,7 +153,7 @@ class Calibration:
         intervals = {name: list(getattr(self, name)) for name in INTERVALS}
         return {
             "verdict": self.verdict,
-            "meaning": MEANING[self.verdict],
+            "meaning": f"{MEANING[self.verdict]} {self.doubt}".strip(),
             "map": artefact.describe_map(self.map),
             **intervals,
             "findings": [finding.to_dict() for finding in self.findings],

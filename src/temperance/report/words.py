@@ -81,8 +81,8 @@ def meaning(calibration: Calibration) -> str:
     return (
         f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
         f"right for {right} of them. The calibrated confidence is "
-        f"{percent(facts['confidence_after'])} on average. {gap}"
-    )
+        f"{percent(facts['confidence_after'])} on average. {gap} {calibration.doubt}"
+    ).strip()
 
 
 def subject(calibration: Calibration) -> str:

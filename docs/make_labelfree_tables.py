@@ -1,0 +1,161 @@
+"""Write docs/tables/labelfree_*.md from the records of experiments/labelfree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RECORDS = HERE.parent / "experiments" / "labelfree" / "records"
+
+
+def record(name: str) -> dict[str, Any]:
+    """Return one record."""
+    return json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def stretch() -> str:
+    """Return how little the constant depends on the families it was chosen on."""
+    head = [
+        "family",
+        "best value here",
+        "best on the others",
+        "error with best here",
+        "error, left out",
+        "error as shipped",
+    ]
+    keys = ("error_with_best_here", "error_with_best_on_others", "error_as_shipped")
+    rows = [
+        [
+            plain(name),
+            f"{f['best_here']:g}",
+            f"{f['best_on_others']:g}",
+            *(f"{f[k]:.3f}" for k in keys),
+        ]
+        for name, f in record("leave_one_out")["families"].items()
+    ]
+    return table(head, rows)
+
+
+def regret() -> str:
+    """Return the regret of every method, over all families and over those of the shared data."""
+    summary = record("summary")
+    head = [
+        "method",
+        f"Brier, {len(summary['families'])} families",
+        "NLL",
+        "ECE",
+        "accuracy, points",
+        "Brier, shared-data families",
+    ]
+    rows = [
+        [
+            name,
+            f"{row['brier_regret']:+.1f}",
+            f"{row['nll_regret']:+.3f}",
+            f"{row['ece']:.3f}",
+            f"{row['accuracy_gain']:+.1f}",
+            f"{summary['over_shared_data_families'][name]['brier_regret']:+.1f}",
+        ]
+        for name, row in summary["over_families"].items()
+    ]
+    return table(head, rows)
+
+
+def families() -> str:
+    """Return the regret of the flagship and of what it is compared with, family by family."""
+    compared = ["TS-source", "UTS", "prototype", "prior-matched"]
+    head = ["Brier regret", "shifts", *compared, "unshifted", "worst against TS-source, front door"]
+    front, rows = record("summary")["front_door"]["by_family"], []
+    for name in record("summary")["families"]:
+        summary = record(name)["summary"]
+        still = summary["prior-matched"].get("unshifted")
+        rows.append(
+            [
+                plain(name),
+                str(front[name]["shifts"]),
+                *(f"{summary[method]['brier_regret']:+.1f}" for method in compared),
+                "" if still is None else f"{still:+.2f}",
+                f"{front[name]['worst_brier_against_source']:+.1f}",
+            ]
+        )
+    return table(head, rows)
+
+
+def verdicts() -> str:
+    """Return how often each verdict was given, and how often "improved" was right."""
+    real = record("summary")["front_door"]["over_all"]
+    head = ["scenarios", "shifts", "improved", "of these right", "no evidence", "refused"]
+    rows = [["real", *counts(real, "no_evidence")]]
+    simulated = record("simulated")
+    rows += [[f"simulated, {n}", *counts(s, "no-evidence")] for n, s in simulated.items()]
+    every = [real, *simulated.values()]
+    said = sum(s["improved"] for s in every)
+    right = sum(s["improved"] * s["improved_right"] for s in every) / said
+    total = str(sum(s["shifts"] for s in every))
+    rows.append(["all", total, str(said), f"{right:.1%}", "", ""])
+    return table(head, rows)
+
+
+def counts(shares: dict[str, Any], nothing: str) -> list[str]:
+    """Return one row of the table of verdicts."""
+    right = f"{shares['improved_right']:.1%}"
+    return [
+        str(shares["shifts"]),
+        str(shares["improved"]),
+        right,
+        str(shares[nothing]),
+        str(shares["refused"]),
+    ]
+
+
+def coverage() -> str:
+    """Return how often the 90 % intervals hold the truth."""
+    columns = {
+        "accuracy before": "accuracy_before",
+        "accuracy after": "accuracy",
+        "T": "temperature",
+        "ECE before": "ece_before",
+        "ECE after": "ece_after",
+    }
+    rows = [
+        [
+            plain(name),
+            f"{f['improved']}, {f['improved_right']:.0%}" if f["improved"] else "none",
+            *(f"{f['coverage'][key]:.0%}" for key in columns.values()),
+        ]
+        for name, f in record("summary")["front_door"]["by_family"].items()
+    ]
+    return table(["family", "improved, right", *columns], rows)
+
+
+def plain(name: str) -> str:
+    """Return a name as a reader writes it."""
+    return name.replace("_", " ")
+
+
+TABLES = {
+    "stretch": stretch,
+    "regret": regret,
+    "families": families,
+    "verdicts": verdicts,
+    "coverage": coverage,
+}
+
+
+def main() -> None:
+    """Write the tables."""
+    (HERE / "tables").mkdir(exist_ok=True)
+    for name, make in TABLES.items():
+        (HERE / "tables" / f"labelfree_{name}.md").write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
