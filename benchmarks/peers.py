@@ -1,0 +1,503 @@
+"""Speed beside other calibration libraries: one process, one thread, taking turns, ratios.
+
+    python benchmarks/peers.py            # 10 minutes; writes benchmarks/records/peers.json
+    python benchmarks/peers.py --quick    # a minute, small sizes, writes nothing
+
+All contenders of a task get the same float32 logits and labels, in the form they like best, made
+before the clock starts. They run in turn, round after round, so that whatever else the machine does
+hits all alike; the fastest round of each counts. Time is CPU time of the process, which is the wall
+time of a machine that does nothing else; the record has both. `excess` is the mean NLL, summed in
+float64, above the best that any contender of the task reached or, for a temperature, above its
+optimum. Memory is the rise of the peak of the resident set during a call.
+
+A peer that is not installed is named and left out. Install them with
+
+    pip install probmetrics netcal abstention torchmetrics relplot
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_softmax, softmax
+from threadpoolctl import threadpool_limits
+
+import temperance as tp
+from temperance._kernels import SWITCH, fused
+from temperance.rows import as_labelled_rows
+from temperance.supervised.temperature import solve_temperature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORD = Path(__file__).parent / "records" / "peers.json"
+SEED = 0
+TRUE_T = 2.0
+SIZES = {(2_000, 10): 9, (10_000, 100): 7, (50_000, 1_000): 3}  # and rounds
+PACKAGES = (
+    "numba",
+    "numpy",
+    "scipy",
+    "torch",
+    "scikit-learn",
+    "probmetrics",
+    "netcal",
+    "abstention",
+    "torchmetrics",
+    "relplot",
+    "torch-uncertainty",
+)
+Row = dict[str, Any]
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what takes part; None where it is not installed."""
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def data(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits that are overconfident by the factor TRUE_T, and labels drawn accordingly."""
+    rng = np.random.default_rng(SEED)
+    z = 3 * rng.standard_normal((n, k), dtype=np.float32)
+    y = np.empty(n, np.int64)
+    for start in range(0, n, 5_000):
+        part = z[start : start + 5_000]
+        y[start : start + 5_000] = (part / TRUE_T + rng.gumbel(size=part.shape)).argmax(axis=1)
+    return z, y
+
+
+def skewed(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits whose classes have gains, biases and neighbours that they are mixed with."""
+    rng = np.random.default_rng(SEED)
+    true = 2 * rng.standard_normal((n, k))
+    y = (true + rng.gumbel(size=true.shape)).argmax(axis=1)
+    mixed = true + 0.3 * np.roll(true, 1, axis=1)
+    return (mixed * rng.uniform(0.7, 1.5, k) + 0.5 * rng.normal(size=k)).astype(np.float32), y
+
+
+# ------------------------------------------------------------------------------------- clock
+
+
+@dataclass
+class Contender:
+    """Something that can be run: ``prepare`` is not timed, ``run`` is."""
+
+    name: str
+    run: Callable[[Any], Any]
+    prepare: Callable[[], Any] = lambda: None
+    compiled: bool = True  # whether temperance may use Numba
+    seconds: list[tuple[float, float]] = field(default_factory=list)
+    memory: float = float("nan")
+    result: Any = None
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is temperance."""
+        return self.name.startswith("temperance")
+
+
+def peak_memory() -> float:
+    """Peak of the resident set in MB since `forget_peak`."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) / 1024
+
+
+def forget_peak() -> float:
+    """Let the peak start from what is resident now, which is returned, in MB."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return peak_memory()
+
+
+def use_numba(allowed: bool) -> None:
+    """Let temperance use Numba, or not."""
+    os.environ[SWITCH] = "1" if allowed else "0"
+    fused.cache_clear()
+
+
+def take_turns(contenders: list[Contender], rounds: int) -> list[Contender]:
+    """Run all contenders in turn, after a round that is not counted: it compiles and allocates."""
+    live = list(contenders)
+    for turn in range(rounds + 1):
+        for one in list(live):
+            use_numba(one.compiled)
+            given = one.prepare()
+            before = forget_peak()
+            wall, cpu = time.perf_counter(), time.process_time()
+            try:
+                one.result = one.run(given)
+            except Exception as error:  # noqa: BLE001 - a peer that fails is named, and left out
+                print(f"    {one.name} fails: {type(error).__name__}: {error}")
+                live.remove(one)
+                continue
+            took = time.perf_counter() - wall, time.process_time() - cpu
+            if turn:
+                one.seconds.append(took)
+                one.memory = peak_memory() - before
+    use_numba(allowed=True)
+    return live
+
+
+def table(title: str, contenders: list[Contender], extra: dict[str, Row] | None = None) -> Row:
+    """Print and return rows; the ratio is the time of the fastest correct peer over that of ours.
+
+    For a peer it is its own time over that of the fastest peer.
+    """
+    extra = extra or {}
+    rows: Row = {}
+    for one in contenders:
+        wall, cpu = (min(column) for column in zip(*one.seconds, strict=True))
+        rows[one.name] = {
+            "cpu_ms": 1e3 * cpu,
+            "wall_ms": 1e3 * wall,
+            "memory_mb": max(0.0, one.memory),
+        }
+        rows[one.name] |= extra.get(one.name, {})
+    rivals = [
+        row["cpu_ms"]
+        for name, row in rows.items()
+        if not name.startswith(("temperance", "plain")) and row.get("correct", True)
+    ]
+    best = min(rivals, default=None)
+    print(f"\n{title}")
+    for name, row in rows.items():
+        row["ratio"] = None if best is None else best / row["cpu_ms"]
+        facts = "".join(
+            f"  {key} {row[key]:.2g}" for key in ("excess", "passes", "error") if key in row
+        )
+        ratio = "        " if row["ratio"] is None else f"{row['ratio']:7.2f}x"
+        print(
+            f"  {name:34s}{ratio} {row['cpu_ms']:11.2f} ms {row['memory_mb']:7.1f} MB{facts}",
+            flush=True,
+        )
+    return rows
+
+
+# ------------------------------------------------------------------------------- contenders
+
+
+def ours(name: str, run: Callable[[], Any], **options: Any) -> list[Contender]:
+    """Return temperance twice: with Numba and without."""
+    kinds = {"temperance": True, "temperance, NumPy": False}
+    return [
+        Contender(f"{kind}{name}", lambda _: run(), compiled=compiled, **options)
+        for kind, compiled in kinds.items()
+    ]
+
+
+def installed(*names: str) -> bool:
+    """Return whether all of these packages are there."""
+    return all(versions()[name] for name in names)
+
+
+def temperature_contenders(z: np.ndarray, y: np.ndarray) -> list[Contender]:
+    """Return every way here to fit one temperature; all return T."""
+    found = ours("", lambda: tp.fit_temperature(z, y).temperature)
+    if installed("torch"):
+        import torch
+
+        tensor = torch.from_numpy(z).to(torch.float32)
+        fit = tp.fit_temperature
+        found.append(Contender("temperance, torch tensor", lambda _: fit(tensor, y).temperature))
+
+    from sklearn.calibration import _TemperatureScaling
+
+    found.append(Contender("scikit-learn", lambda _: 1 / _TemperatureScaling().fit(z, y).beta_))
+    if installed("probmetrics", "torch"):
+        import torch
+        from probmetrics.calibrators import TemperatureScalingCalibrator
+        from probmetrics.distributions import CategoricalLogits
+
+        def probmetrics(given: Any) -> float:
+            fitted = TemperatureScalingCalibrator()
+            fitted.fit_torch(*given)
+            return 1 / fitted.invtemp_
+
+        given = CategoricalLogits(torch.from_numpy(z)), torch.from_numpy(y)
+        found.append(Contender("probmetrics", probmetrics, lambda: given))
+    if installed("netcal"):
+        from netcal.scaling import TemperatureScaling
+
+        found.append(
+            Contender(
+                "netcal, float64",
+                lambda p: 1 / float(TemperatureScaling().fit(p, y).temperature[0]),
+                lambda: softmax(z.astype(np.float64), axis=1),
+            )
+        )
+    return found
+
+
+def affine_contenders(kind: str, z: np.ndarray, y: np.ndarray) -> list[Contender]:
+    """Return every way here to fit vector or matrix scaling; all return mapped logits."""
+    fit = {"vector": tp.fit_vector, "matrix": tp.fit_matrix}[kind]
+    found = ours("", lambda: fit(z, y))
+    for one in found:
+        one.run = lambda _: fit(z, y)(z)
+    if installed("probmetrics", "torch"):
+        import torch
+        from probmetrics.calibrators import MatrixScalingCalibrator, VectorScalingCalibrator
+        from probmetrics.distributions import CategoricalLogits
+
+        chosen = {"vector": VectorScalingCalibrator, "matrix": MatrixScalingCalibrator}[kind]
+
+        def probmetrics(given: Any) -> np.ndarray:
+            fitted = chosen()
+            fitted.fit_torch(*given)
+            return fitted.predict_proba_torch(given[0]).get_logits().numpy()
+
+        given = CategoricalLogits(torch.from_numpy(z)), torch.from_numpy(y)
+        found.append(Contender("probmetrics", probmetrics, lambda: given))
+    if kind == "vector" and installed("abstention"):
+        from abstention.calibration import VectorScaling
+
+        def abstention(given: Any) -> np.ndarray:
+            return np.log(VectorScaling()(valid_preacts=given[0], valid_labels=given[1])(given[0]))
+
+        onehot = z.astype(np.float64), np.eye(z.shape[1])[y]
+        found.append(Contender("abstention", abstention, lambda: onehot))
+    if kind == "matrix":
+        from sklearn.linear_model import LogisticRegression
+
+        def regression(_: Any) -> np.ndarray:
+            return LogisticRegression(C=np.inf, max_iter=1_000).fit(z, y).decision_function(z)
+
+        found.append(Contender("scikit-learn, logistic", regression))
+    return found
+
+
+def metric_contenders(z: np.ndarray, y: np.ndarray) -> list[Contender]:
+    """Return ECE by peers, from probabilities and from logits, and ECE, NLL and Brier by ours."""
+    found = ours(": ECE, NLL, Brier", lambda: tp.metrics.evaluate(z, y).ece)
+    p = softmax(z, axis=1)
+    if installed("torchmetrics", "torch"):
+        import torch
+        from torchmetrics.functional.classification import multiclass_calibration_error
+
+        k, labels = z.shape[1], torch.from_numpy(y)
+        for given, name in ((z, "logits"), (p, "probabilities")):
+            tensor = torch.from_numpy(given)
+            found.append(
+                Contender(
+                    f"torchmetrics: ECE of {name}",
+                    lambda t: float(multiclass_calibration_error(t, labels, k, n_bins=15)),
+                    lambda tensor=tensor: tensor,
+                )
+            )
+    if installed("netcal"):
+        from netcal.metrics import ECE
+
+        found.append(
+            Contender("netcal: ECE of probabilities", lambda _: float(ECE(15).measure(p, y)))
+        )
+    return found
+
+
+def smooth_contenders(z: np.ndarray, y: np.ndarray) -> list[Contender]:
+    """Return smooth ECE of ours, from logits, and of relplot, from confidences."""
+    found = ours(": smooth ECE", lambda: tp.metrics.smooth_ece(z, y))
+    if installed("relplot"):
+        import relplot
+
+        p = softmax(z.astype(np.float64), axis=1)
+        f, right = p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
+        found.append(Contender("relplot: smooth ECE", lambda _: float(relplot.smECE(f, right))))
+    return found
+
+
+# ------------------------------------------------------------------------------------- truth
+
+
+def mean_nll(z: np.ndarray, y: np.ndarray, beta: float = 1.0) -> float:
+    """Mean NLL of softmax(beta z) in float64, a few rows at a time."""
+    total = 0.0
+    for start in range(0, len(z), 1_000):
+        part = log_softmax(beta * z[start : start + 1_000].astype(np.float64), axis=1)
+        total -= part[np.arange(len(part)), y[start : start + 1_000]].sum()
+    return total / len(z)
+
+
+def optimum(z: np.ndarray, y: np.ndarray) -> float:
+    """1/T where the float64 slope of the NLL is zero, by bracketing: slow, and owes us nothing."""
+
+    def slope(beta: float) -> float:
+        total = 0.0
+        for start in range(0, len(z), 1_000):
+            part = z[start : start + 1_000].astype(np.float64)
+            own = part[np.arange(len(part)), y[start : start + 1_000]]
+            total += float((softmax(beta * part, axis=1) * part).sum() - own.sum())
+        return total
+
+    return brentq(slope, 0.8 / TRUE_T, 1.25 / TRUE_T, xtol=1e-13)
+
+
+def passes(z: np.ndarray, y: np.ndarray) -> float:
+    """Full passes over the rows that temperance makes; a sample counts by its share."""
+    rows = as_labelled_rows(z, y)
+    solve_temperature(rows)
+    return rows.passes
+
+
+# ------------------------------------------------------------------------------------- tasks
+
+
+def temperature(n: int, k: int, rounds: int) -> Row:
+    """One temperature, by everybody."""
+    z, y = data(n, k)
+    plain = Contender("plain read, two passes", lambda _: float(z.sum()) + float(z.sum()))
+    live = take_turns([*temperature_contenders(z, y), plain], rounds)
+    beta = optimum(z, y)
+    best = mean_nll(z, y, beta)
+    extra: dict[str, Row] = {}
+    for one in live:
+        if one is not plain:
+            excess = mean_nll(z, y, 1 / one.result) - best
+            extra[one.name] = {"excess": excess, "correct": excess < 1e-5, "T": float(one.result)}
+            extra[one.name]["error"] = abs(one.result * beta - 1)
+            if one.ours:
+                extra[one.name]["passes"] = passes(z, y)
+    return table(f"temperature, {n} x {k} float32: ratio to the fastest peer", live, extra)
+
+
+def affine(kind: str, n: int, k: int, rounds: int) -> Row:
+    """Vector or matrix scaling without a penalty, by everybody."""
+    z, y = skewed(n, k)
+    live = take_turns(affine_contenders(kind, z, y), rounds)
+    losses = {one.name: mean_nll(np.asarray(one.result), y) for one in live}
+    extra = {name: {"excess": loss - min(losses.values())} for name, loss in losses.items()}
+    return table(f"{kind} scaling, {n} x {k} float32", live, extra)
+
+
+def label_free(n: int, k: int, rounds: int) -> Row:
+    """What the label-free fits cost, in units of a temperature with labels."""
+    z, y = data(n, k)
+    source, labels = z[: n // 2], y[: n // 2]
+    target = z[n // 2 :] + np.linspace(0, 2, k, dtype=np.float32)  # leans to the last classes
+    everything, all_labels = np.concatenate([target, source]), np.concatenate([y[n // 2 :], labels])
+    q = np.full(k, 1 / k)
+    tasks = {
+        "temperance: temperature": lambda: tp.fit_temperature(everything, all_labels),
+        "temperance: UTS": lambda: tp.fit_uts(everything, q),
+        "temperance: prior-matched": lambda: tp.fit_prior_matched(
+            everything, q, source=(source, labels)
+        ),
+    }
+    live = take_turns([Contender(name, lambda _, f=f: f()) for name, f in tasks.items()], rounds)
+    rows = table(f"label-free fits, {n} x {k} float32", live)
+    unit = rows["temperance: temperature"]["cpu_ms"]
+    for name, row in rows.items():
+        row["times_temperature"] = row["cpu_ms"] / unit
+        print(f"    {name:30s} {row['times_temperature']:7.1f} times a temperature")
+    return rows
+
+
+def growth(rounds: int, *, quick: bool) -> Row:
+    """How the cost of a temperature grows: exponent of n at K = 100, of K at n = 5,000."""
+    steps = (1, 2, 4) if quick else (1, 4, 16)
+    kinds = {"n": [(5_000 * s, 100) for s in steps], "K": [(5_000, 32 * s) for s in steps]}
+    result: Row = {}
+    for name, shapes in kinds.items():
+        times = []
+        for n, k in shapes:
+            z, y = data(n, k)
+            one = Contender("temperance", lambda _, z=z, y=y: tp.fit_temperature(z, y))
+            take_turns([one], rounds)
+            times.append(1e3 * min(cpu for _, cpu in one.seconds))
+        slope = float(np.polyfit(np.log(steps), np.log(times), 1)[0])
+        result[name] = {"shapes": shapes, "cpu_ms": times, "exponent": slope}
+        print(f"  temperature grows with {name}^{slope:.2f}")
+    return result
+
+
+FIRST = """
+import time
+import numpy as np, temperance as tp
+rng = np.random.default_rng(0)
+z = rng.normal(size=(2000, {k})).astype(np.float32)
+y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+start = time.process_time()
+tp.fit_temperature(z, y)
+print(time.process_time() - start)
+"""
+
+
+def first_use() -> Row:
+    """CPU seconds of the first fit in a new process: code compiled, then read from the cache."""
+    result: Row = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for k in (10, 100):
+            command = [sys.executable, "-c", FIRST.format(k=k)]
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            for state in ("compiled", "cached"):
+                out = subprocess.run(  # noqa: S603
+                    command, env=environment, check=True, capture_output=True
+                )
+                result[f"K={k}, {state}"] = float(out.stdout)
+    print("\nfirst fit of a process, CPU seconds:", {k: round(v, 2) for k, v in result.items()})
+    return result
+
+
+def main() -> None:
+    """Run, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round, no record")
+    quick = parser.parse_args().quick
+    warnings.simplefilter("ignore")  # of peers
+    found = versions()
+    print("not here:", ", ".join(name for name, v in found.items() if v is None) or "nothing")
+    sizes = {(500, 10): 1, (2_000, 100): 1} if quick else SIZES
+    if found["torch"]:
+        import torch
+
+        torch.set_num_threads(1)
+    with threadpool_limits(1):
+        record: Row = {
+            "what": "CPU time of the fastest round, one thread, contenders in turn",
+            "machine": platform.processor() or platform.machine(),
+            "python": platform.python_version(),
+            "seed": SEED,
+            "versions": found,
+            "temperature": {f"{n}x{k}": temperature(n, k, r) for (n, k), r in sizes.items()},
+            "affine": {
+                f"{kind}, {n}x{k}": affine(kind, n, k, 1 if quick else 3)
+                for (n, k) in list(sizes)[:2]
+                for kind in ("vector", "matrix")
+            },
+            "label_free": {
+                f"{n}x{k}": label_free(n, k, 1 if quick else 3) for n, k in list(sizes)[:3]
+            },
+        }
+        n = 20_000 if quick else 1_000_000
+        z, y = data(n, 10)
+        for name, contenders in (("metrics", metric_contenders), ("smooth", smooth_contenders)):
+            live = take_turns(contenders(z, y), 1 if quick else 5)
+            extra = {one.name: {"value": one.result} for one in live}
+            record[name] = table(f"{name} of {n} x 10 float32", live, extra)
+        record["growth"] = growth(2 if quick else 7, quick=quick)
+        record["first_use"] = first_use()
+    if not quick:
+        RECORD.parent.mkdir(exist_ok=True)
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
