@@ -6,24 +6,28 @@ w_y = q_y / π_y follow the target, so that the calibration error of the target 
 
     CE(T) = Σ_k Σ_b | (1/n_s) Σ_i w_{y_i} 1{y_i = k, p_ik in b} - (1/n_t) Σ_j p_jk 1{p_jk in b} |
 
-with p = softmax(z / T) on source rows i and target rows j, and b bins of equal width. T minimises
-it. The paper smooths with a kernel where this bins; the weights are those of RLLS, as in the paper.
+with p = softmax(z / T) on source rows i and target rows j, and b bins of equal width. The paper
+smooths with a kernel where this bins; the weights are those of RLLS, as in the paper.
+
+The minimum is the one downhill from the temperature of the source. The lowest of all is often at
+T = ∞: with equal classes, a model that always says 1/K is calibrated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._checks import check_prior, check_seed
-from temperance._solve import search_in_scale
+from temperance._checks import NotIdentified, check_prior, check_seed
 from temperance.labelfree.matching import probabilities
 from temperance.labelfree.priors import estimate_prior
-from temperance.labelfree.profile import as_source_rows, centre, mean_length, sample_size
+from temperance.labelfree.profile import as_source_rows, sample_size
 from temperance.maps import Temperature
 from temperance.metrics.binned import bin_index
 from temperance.rows import as_rows
+from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 N_BINS = 15
-REACH = 100.0  # of the search for T, to both sides of the scale of the logits
+FIRST_STEP = 0.1  # of the search in log T
+REACH = 100.0  # farther from the temperature of the source there is no minimum
 
 
 def fit_lascal(
@@ -64,6 +69,8 @@ def fit_lascal(
     >>> bool(tp.fit_lascal(z, (z_old, y_old)).temperature > 2)
     True
     """
+    from scipy.optimize import minimize_scalar
+
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
     labelled = as_source_rows(source, rows.n_classes)
@@ -74,12 +81,16 @@ def fit_lascal(
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
     share = np.bincount(y, minlength=k) / len(y)
     w = (q / np.maximum(share, 1e-12))[y]
-    unit = mean_length(centre(s)) / np.sqrt(k)
+    start = math.log(fit_temperature(s, y).temperature)
 
-    def error(temperatures: Matrix) -> Matrix:
-        return np.array([_label_shift_error(z, s, y, w, float(t)) for t in temperatures])
+    def error(log_t: float) -> float:
+        return _label_shift_error(z, s, y, w, math.exp(log_t))
 
-    return Temperature(search_in_scale(error, unit / REACH, unit * REACH).x)
+    end = float(cast("Any", minimize_scalar(error, bracket=(start, start + FIRST_STEP))).x)
+    if abs(end - start) > math.log(REACH):
+        msg = "the calibration error under label shift falls without end as the temperature grows."
+        raise NotIdentified(msg)
+    return Temperature(math.exp(end))
 
 
 def _label_shift_error(
