@@ -15,6 +15,10 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 
 # No deadline: a slow machine is not a bug. Derandomised: a red test is red for everybody.
 settings.register_profile("temperance", deadline=None, derandomize=True, print_blob=True)
+# Thousands of made-up calls for each function: pytest --hypothesis-profile=thorough
+settings.register_profile(
+    "thorough", settings.get_profile("temperance"), derandomize=False, max_examples=5000
+)
 settings.load_profile("temperance")
 
 

@@ -7,7 +7,7 @@ device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import array_api_compat
 import numpy as np
@@ -45,6 +45,8 @@ def as_array(values: object) -> Array | None:
     """
     if is_numpy(values):  # np.matrix and memmap become plain views
         return None if np.ma.is_masked(values) else np.asarray(values)
+    if isinstance(values, np.generic):
+        return np.asarray(cast("Any", values))
     if _in_a_namespace(values):
         return values
     to_numpy_method = getattr(values, "to_numpy", None)

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, as_floating, detached, is_numpy, namespace, to_numpy
+from temperance._arrays import (
+    as_array,
+    as_floating,
+    detached,
+    is_numpy,
+    namespace,
+    to_numpy,
+    widened,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,7 +31,8 @@ if TYPE_CHECKING:
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 PRIOR_TOLERANCE = 1e-6
-TINY = 1e-302  # smallest scale of logits, and one over the largest
+LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
+NOTHING = 1e-15  # a class share below the rounding of their sum is none
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
 
 
@@ -68,21 +78,29 @@ def check_number(
     return number
 
 
-def check_integer(value: object, name: str, *, low: int = 0) -> int:
-    """Return ``value`` as an int that is at least ``low``."""
-    if (
-        not isinstance(value, numbers.Integral) or isinstance(value, (bool, np.bool_))
-    ) or value < low:  # pyright: ignore[reportOperatorIssue]
+def check_integer(value: object, name: str, *, low: int = 0, high: float = sys.maxsize) -> int:
+    """Return ``value`` as an int that is at least ``low``; ``high`` keeps it inside 64 bits."""
+    integral = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    number = int(value) if integral else low - 1  # pyright: ignore[reportArgumentType]
+    if not low <= number <= high:
         msg = f"{name} must be an integer of at least {low}. Got {value!r} instead."
         raise InputError(msg)
-    return int(value)
+    return number
+
+
+def check_callable(value: object, name: str) -> Callable[..., Any]:
+    """Return ``value`` when it can be called."""
+    if not callable(value):
+        msg = f"{name} must be a function. Got {type(value).__name__} instead."
+        raise InputError(msg)
+    return value
 
 
 def check_seed(seed: object) -> np.random.Generator:
     """Return a NumPy generator from an integer seed or a generator."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(check_integer(seed, "seed"))
+    return np.random.default_rng(check_integer(seed, "seed", high=np.inf))
 
 
 def check_logits(logits: object, name: str = "logits") -> Array:
@@ -195,19 +213,19 @@ def check_values(logits: Array, name: str = "logits") -> None:
         raise _probabilities(name, int(z.shape[0]))
 
 
-def check_scale(scale: float) -> None:
-    """Raise unless sums of the logits, and 1/T, stay inside float64; the scale 0 is allowed."""
-    if not (scale == 0 or TINY < scale < 1 / TINY):
+def check_scale(scale: float, name: str = "logits") -> None:
+    """Raise unless powers of the logits, and of 1/T, stay inside float64; 0 is allowed."""
+    if not (scale == 0 or 1 / LARGEST <= scale <= LARGEST):
         msg = (
-            f"logits must have a scale between {TINY:g} and {1 / TINY:g}. Their typical margin is "
-            f"{scale:g}; multiply them by a constant, and T by the same."
+            f"{name} must have a scale between {1 / LARGEST:g} and {LARGEST:g}. Their typical "
+            f"margin is {scale:g}; multiply them by a constant, and T by the same."
         )
         raise InputError(msg)
 
 
 def check_range(calibrated: Array) -> None:
     """Raise when a map has carried finite logits out of the range of their dtype."""
-    place = _first_not_finite(detached(calibrated))
+    place = _first_beyond(detached(calibrated), np.inf)
     if place is not None:
         msg = (
             f"logits must stay finite under the map. Row {place[0]}, class {place[1]} overflows "
@@ -217,29 +235,47 @@ def check_range(calibrated: Array) -> None:
 
 
 def check_finite(block: Array, name: str, start: int = 0) -> None:
-    """Raise at the first NaN or infinity; the first row of the block has the number ``start``."""
-    place = _first_not_finite(block)
-    if place is not None:
-        value = float(block[place])
+    """Raise at the first NaN, infinity or value too large to compute with.
+
+    The first row of the block has the number ``start``.
+    """
+    place = _first_beyond(block, LARGEST)
+    if place is None:
+        return
+    value = float(block[place])
+    what = f"Row {start + place[0]}, class {place[1]} is {'NaN' if np.isnan(value) else value}"
+    if np.isfinite(value):
         msg = (
-            f"{name} must be finite. Row {start + place[0]}, class {place[1]} is "
-            f"{'NaN' if np.isnan(value) else value}; drop that row, or give an impossible class a "
-            f"large negative logit."
+            f"{name} must lie within ±{LARGEST:g}, where their squares can be computed. {what}; "
+            f"multiply them by a constant, and T by the same."
         )
-        raise InputError(msg)
+    else:
+        msg = (
+            f"{name} must be finite. {what}; drop that row, or give an impossible class a large "
+            f"negative logit."
+        )
+    raise InputError(msg)
 
 
-def _first_not_finite(block: Array) -> tuple[int, int] | None:
-    xp = namespace(block)
-    with np.errstate(all="ignore"):
-        total = float(xp.sum(block, dtype=xp.float64))
-    if np.isfinite(total):
+def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
+    """Row and class of the first value that is not finite or larger than ``bound``, if any."""
+    if _sum_of_squares(block) <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
         return None
-    finite = np.isfinite(to_numpy(block))
-    if finite.all():  # a sum of finite numbers may overflow
+    values = to_numpy(block)
+    bad = ~np.isfinite(values) | (np.abs(values) > np.float64(bound))
+    if not bad.any():
         return None
-    row, column = np.argwhere(~finite)[0]
+    row, column = np.argwhere(bad)[0]
     return int(row), int(column)
+
+
+def _sum_of_squares(block: Array) -> float:
+    """Return Σ z² in the quickest way; it may overflow where no z does."""
+    with np.errstate(all="ignore"):
+        if is_numpy(block) and block.dtype.itemsize > 2:
+            return float(np.vdot(block, block))
+        wide = widened(block)
+        return float(namespace(wide).sum(wide * wide))
 
 
 def _probabilities(name: str, rows: int) -> InputError:
@@ -442,7 +478,7 @@ def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[n
     if abs(total - 1) > PRIOR_TOLERANCE:
         msg = f"{name} must sum to 1. Got {total:.6g}; divide by the sum if these are counts."
         raise InputError(msg)
-    return q / total
+    return np.where(q < NOTHING, 0.0, q) / total
 
 
 def check_same_classes(k: int, expected: int, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance._arrays import as_array, as_floating, to_numpy
 from temperance._checks import InputError, check_number, check_prior
 
 if TYPE_CHECKING:
@@ -74,29 +75,29 @@ def exactly(prior: object, n_classes: int) -> Prior:
     if isinstance(prior, Prior):
         check_prior(prior.value, n_classes)
         return prior
-    try:
-        table = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        table = np.empty(0)
-    if table.ndim == 2 and table.shape == (n_classes, 2):
-        return _from_ranges(table)
+    array = as_array(prior)
+    table = None if array is None else as_floating(array)
+    if table is not None and tuple(table.shape) == (n_classes, 2):
+        return _from_ranges(to_numpy(table).astype(np.float64))
     q = check_prior(prior, n_classes)
     return Prior(q, "given", q, q)
 
 
 def _from_ranges(table: Vector) -> Prior:
     low, high = table[:, 0], table[:, 1]
-    good = np.isfinite(table).all() and (low >= 0).all() and (low <= high).all()
-    if not good or low.sum() > 1 + 1e-9 or high.sum() < 1 - 1e-9:
+    with np.errstate(over="ignore"):
+        least, most = float(low.sum()), float(high.sum())
+    good = (low >= 0).all() and (low <= high).all() and (high <= 1).all()
+    if not (good and least <= 1 + 1e-9 and most >= 1 - 1e-9):
         msg = (
-            f"prior ranges must satisfy 0 <= low <= high, sum of low <= 1 <= sum of high. Got "
-            f"sums {low.sum():.4g} and {high.sum():.4g}; widen the ranges."
+            f"prior ranges must satisfy 0 <= low <= high <= 1, sum of low <= 1 <= sum of high. Got "
+            f"sums {least:.4g} and {most:.4g}; widen the ranges."
         )
         raise InputError(msg)
-    room = (high - low).sum()
-    middle = low + (high - low) * ((1 - low.sum()) / room if room > 0 else 0.0)
-    return Prior(middle, "range", low, high)
+    share = min(max((1 - least) / (most - least), 0.0), 1.0) if most > least else 0.0
+    return Prior(low + (high - low) * share, "range", low, high)
 
 
 def _length(prior: object) -> int:
-    return len(prior) if hasattr(prior, "__len__") else 0  # pyright: ignore[reportArgumentType]
+    array = as_array(prior)
+    return int(array.shape[0]) if array is not None and array.shape else 0

@@ -23,7 +23,7 @@ from temperance._checks import InputError, NotIdentified, check_seed
 from temperance._solve import search_in_scale
 from temperance.labelfree.matching import confidence, match_confidence, probabilities
 from temperance.labelfree.prior_matched import CHANCE
-from temperance.labelfree.profile import as_source_rows, centre, mean_length, sample_size
+from temperance.labelfree.profile import as_source_rows, centre, sample_size, source_length
 from temperance.maps import Temperature
 from temperance.rows import as_rows
 from temperance.supervised.temperature import fit_temperature
@@ -70,7 +70,7 @@ def fit_cpcs(
     True
     """
     _, s, y, w = _weighted(target_logits, source, features, check_seed(seed))
-    unit = mean_length(centre(s)) / np.sqrt(s.shape[1])
+    unit = source_length(centre(s)) / np.sqrt(s.shape[1])
     rows = np.arange(len(y))
 
     def loss(temperatures: Matrix) -> Matrix:

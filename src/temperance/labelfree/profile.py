@@ -45,7 +45,7 @@ class SourceProfile:
     effective : float
         As many equally weighted rows would be as informative.
     error : float
-        Share of wrong predictions, at least half an effective row.
+        Share of wrong predictions, half an effective row or more from 0 and 1.
     mix : array of shape (K,)
         Share of predictions of each class.
     temperature : float
@@ -84,11 +84,8 @@ class SourceProfile:
         right = predicted == labels
         weight = np.full(n, 1 / n) if prior is None else class_weights(labels, prior)
         effective = 1 / float(weight @ weight)
-        error = max(1 - float(weight @ right), 0.5 / effective)
-        norm = mean_length(centred)
-        if norm == 0:
-            msg = "source logits must differ within rows. All rows are constant instead."
-            raise InputError(msg)
+        error = float(np.clip(1 - weight @ right, 0.5 / effective, 1 - 0.5 / effective))
+        norm = source_length(centred)
         ideal = (np.eye(k) - 1 / k) * norm
         total = np.zeros((k, k))
         np.add.at(total, labels, centred)
@@ -208,6 +205,16 @@ def mean_length(centred: Matrix) -> float:
         return 0.0
     relative = centred / largest  # squares of 1e-200 would vanish
     return largest * float(np.sqrt(np.vdot(relative, relative) / len(centred)))
+
+
+def source_length(centred: Matrix) -> float:
+    """Return the mean length of source rows; without one they say nothing about a temperature."""
+    length = mean_length(centred)
+    if length == 0:
+        msg = "source logits are constant in every row, so no temperature changes anything."
+        raise NotIdentified(msg)
+    check_scale(length, "source logits")
+    return length
 
 
 def cosine(a: Matrix, b: Matrix) -> Matrix:

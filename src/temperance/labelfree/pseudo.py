@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, like, to_numpy
-from temperance._checks import InputError, NotIdentified, check_labels, check_number, check_seed
+from temperance._arrays import as_array, as_floating, like, to_numpy
+from temperance._checks import (
+    InputError,
+    NotIdentified,
+    check_callable,
+    check_labels,
+    check_logits,
+    check_number,
+    check_seed,
+    check_values,
+)
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
@@ -59,14 +68,14 @@ def fit_pseudocal(
     """
     check_number(mix, "mix", low=0.5, high=1, open_low=True)
     x = _inputs(inputs)
-    predicted = to_numpy(model(x)).argmax(axis=1)
+    predicted = to_numpy(_logits(model, x)).argmax(axis=1)
     other = check_seed(seed).permutation(len(predicted))
     apart = np.flatnonzero(predicted != predicted[other])
     if not len(apart):
         msg = "all inputs are predicted as one class, so no mixture is between two classes."
         raise NotIdentified(msg)
     mixed = x[apart] * mix + x[other[apart]] * (1 - mix)
-    return fit_temperature(model(mixed), predicted[apart])
+    return fit_temperature(_logits(model, mixed), predicted[apart])
 
 
 def fit_perturbed(
@@ -103,18 +112,25 @@ def fit_perturbed(
     generator = check_seed(seed)
     n = int(x.shape[0])
     scale = float(np.std(to_numpy(x)))
-    noisy = [model(x)]
+    noisy = [_logits(model, x)]
     for level in range(1, LEVELS):
         strength = scale * level / (LEVELS - 1)
         noise = generator.normal(scale=strength, size=tuple(x.shape))
-        noisy.append(model(x + like(noise, x)))
+        noisy.append(_logits(model, x + like(noise, x)))
     logits = np.concatenate([to_numpy(z) for z in noisy])
     y = check_labels(labels, n, int(logits.shape[1]))
     return fit_temperature(logits, np.concatenate([y] * LEVELS))
 
 
+def _logits(model: Model, x: Array) -> Array:
+    z = check_logits(check_callable(model, "model")(x), "logits of the model")
+    check_values(z, "logits of the model")
+    return z
+
+
 def _inputs(inputs: object) -> Array:
-    x = as_array(inputs)
+    array = as_array(inputs)
+    x = None if array is None else as_floating(array)
     if x is None or len(x.shape) < 2 or int(x.shape[0]) < 2:
         got = type(inputs).__name__ if x is None else f"shape {tuple(x.shape)}"
         msg = f"inputs must be an array of at least two inputs, (n, ...). Got {got} instead."
