@@ -52,7 +52,7 @@ class ArrayRows(Rows):
         whole = Block(self.logits, self.labels, self.weight)
         size = rows_per_block(self.n_classes)
         for start in range(0, self.n, size):
-            block = whole.pick(slice(start, start + size))
+            block = whole.pick(slice(start, min(start + size, self.n)))
             if check is not None:
                 check.see(block.logits)
             yield block

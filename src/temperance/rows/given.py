@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from temperance import _checks
@@ -102,7 +102,7 @@ def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows 
     if isinstance(logits, list):
         if not is_blocks(cast("list[Any]", logits)):
             return None
-    elif isinstance(logits, (tuple, type)) or as_array(logits) is not None:
+    elif isinstance(logits, (tuple, type, Mapping)) or as_array(logits) is not None:
         return None
     if isinstance(logits, Iterator):
         raise InputError(
@@ -131,8 +131,9 @@ def _called(function: Callable[[], Any], name: str) -> Iterable[Any]:
 def is_blocks(values: list[Any]) -> bool:
     """Return whether a list holds blocks of rows, not the numbers of one array."""
     first: Any = values[0] if values else None
-    if isinstance(first, (tuple, list)) and first:
-        first = cast("list[Any]", first)[0]
+    if isinstance(first, (tuple, list)):
+        parts = cast("list[Any]", first)
+        first = parts[0] if parts else None
     return len(getattr(first, "shape", ())) == 2
 
 
