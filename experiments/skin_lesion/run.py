@@ -6,6 +6,7 @@ reads ham_{site}.npz (written by train.py; copies are kept in logits/) and write
 (JSON) and one figure per site, the table of all of them, the effect of the prior, and the figure of
 the supplement redone: right and wrong cases with their confidences side by side. The photographs
 themselves are not ours to publish; --pictures draws that figure with them, from TEMPERANCE_DATA.
+Last, docs/assistant.md quotes the new records.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import figures
 import numpy as np
+import quote
 
 import temperance as tp
 from temperance_skin_lesion import ham10000
-from temperance_skin_lesion.classes import CLASSES, MELANOMA
+from temperance_skin_lesion.classes import CLASSES, MELANOMA, NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,17 +181,19 @@ def prior_sweep(site: Site) -> list[dict[str, float]]:
 
 def record_of(site: Site) -> dict[str, Any]:
     """Everything that table and figures show of a site."""
-    cal = tp.calibrate(site.logits, prior=site.mix_here, source=site.source)
+    cal = tp.calibrate(site.logits, prior=site.mix_here, source=site.source, classes=NAMES)
     return {
         "site": site.name,
         "version": tp.__version__,
         "rows": len(site.labels),
         "lesions": len(np.unique(site.lesions)),
         "melanomas": int(np.sum(site.labels == MELANOMA)),
+        "majority": float(np.bincount(site.labels).max() / len(site.labels)),
         "source_rows": len(site.source[1]),
         "source_accuracy": float(tp.metrics.accuracy(*site.source)),
         "mix_source": site.mix_source.tolist(),
         "mix_here": site.mix_here.tolist(),
+        "mix_predicted": mix(site.logits.argmax(axis=1)).tolist(),
         "referral": REFERRAL,
         "verdict": cal.verdict,
         "findings": [f"{finding.code} {finding.title}" for finding in cal.findings],
@@ -199,8 +203,8 @@ def record_of(site: Site) -> dict[str, Any]:
     }
 
 
-def cases(site: Site, each: int = 8) -> list[dict[str, Any]]:
-    """Right and wrong cases of high raw confidence, of as many classes as possible."""
+def cases(site: Site) -> list[dict[str, Any]]:
+    """Of each diagnosis the right and the wrong case of median raw confidence, if there are any."""
     maps = calibrators(site)
     shown = {
         "raw": maps["uncalibrated"],
@@ -212,16 +216,10 @@ def cases(site: Site, each: int = 8) -> list[dict[str, Any]]:
     predicted = p["raw"].argmax(axis=1)
     chosen = []
     for right in (True, False):
-        rows = np.flatnonzero((predicted == site.labels) == right)
-        rows = rows[np.argsort(-p["raw"][rows].max(axis=1), kind="stable")]
-        # Turn by turn through the classes: the most confident of each, then the second of each.
-        turn = {
-            int(row): int(np.sum(site.labels[rows[:i]] == site.labels[row]))
-            for i, row in enumerate(rows)
-        }
-        chosen += sorted(
-            sorted(turn, key=turn.__getitem__)[:each], key=lambda row: site.labels[row]
-        )
+        for label in range(len(CLASSES)):
+            rows = np.flatnonzero((site.labels == label) & ((predicted == site.labels) == right))
+            order = np.argsort(p["raw"][rows].max(axis=1), kind="stable")
+            chosen += rows[order[len(rows) // 2 : len(rows) // 2 + 1]].tolist()
     return [
         {
             "row": int(site.rows[row]),
@@ -281,6 +279,8 @@ def main() -> None:
     if arguments.pictures:
         data = ham10000.load(Path(os.environ["TEMPERANCE_DATA"]) / "ham10000_64")
         figures.cases(shown, arguments.pictures, data.images)
+    if arguments.out == quote.RECORDS:
+        quote.main()
 
 
 def write(path: Path, facts: Any) -> None:
