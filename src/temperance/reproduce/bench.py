@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bench", "Logits", "Shift"]
 
-SAMPLES = 20  # of random weights or masks
+SAMPLES = 10  # of random weights or masks: as many as an ensemble has members
 MEMBERS = tuple(f"member_{m:02d}" for m in range(N_MEMBERS))
 SHIPPED = Path(__file__).parent.parent / "data"
 

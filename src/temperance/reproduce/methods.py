@@ -43,6 +43,13 @@ class Case:
     source: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
 
 
+def _uts_counted(case: Case) -> Map:
+    """UTS with the class counts of the very rows as prior, which only labels can tell."""
+    k = case.target.shape[1]
+    counts = np.bincount(case.labels, minlength=k)
+    return fit_uts(case.target, counts / counts.sum(), bag_size=None)
+
+
 def _matrix(case: Case) -> Map:
     try:
         return fit_matrix(case.target, case.labels)
@@ -62,6 +69,7 @@ METHODS: dict[str, Callable[[Case], Map]] = {
     "uncalibrated": lambda _: Temperature(1.0),
     "TS": lambda case: fit_temperature(*(case.source or (case.target, case.labels))),
     "UTS": lambda case: fit_uts(case.target, case.prior, bag_size=None),
+    "UTS, mix of the draw": _uts_counted,
     "UTS in bags": lambda case: fit_uts(case.target, case.prior),
     "vector": lambda case: fit_vector(case.target, case.labels),
     "matrix": _matrix,

@@ -17,6 +17,7 @@ COLUMNS = {
     "uncalibrated": "uncalibrated",
     "TS": "temperature",
     "UTS": "unsupervised",
+    "UTS, mix of the draw": "unsupervised",
     "vector": "vector",
     "matrix": "matrix",
 }
@@ -145,7 +146,7 @@ def _tables() -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
 def reported(row: Row, method: str, metric: str) -> dict[str, float] | None:
     """Return mean and standard deviation that the paper prints, or None where it prints none."""
     column = COLUMNS.get(method)
-    if metric == "accuracy" and method in {"uncalibrated", "UTS"}:
+    if metric == "accuracy" and method.startswith(("uncalibrated", "UTS")):
         column = "temperature"  # one column for the three, which share it
     table = _tables().get((metric, row.dataset, row.model), {})
     return table.get(column) if column else None

@@ -21,6 +21,7 @@ METHODS = (
     "uncalibrated",
     "TS",
     "UTS",
+    "UTS, mix of the draw",
     "vector",
     "matrix",
     "penalised matrix",

@@ -1,0 +1,31 @@
+"""The whole of the reproduction on five thousand digits; run by `make test-reproduce`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from temperance.reproduce import ITEMS, Bench, read
+
+pytestmark = pytest.mark.reproduce
+MINUTES = 10
+
+
+def test_everything_runs_on_digits(tmp_path):
+    start = time.monotonic()
+    command = [sys.executable, "-m", "temperance.cli", "reproduce", "all", "--quick"]
+    subprocess.run([*command, "--out", str(tmp_path)], check=True, capture_output=True)
+    assert time.monotonic() - start < 60 * MINUTES
+    bench = Bench(tmp_path / "quick", quick=True)
+    for name, item in ITEMS.items():
+        groups = item.groups(bench)
+        paths = {p.stem: p for p in (tmp_path / "quick" / "records" / name).glob("*.json")}
+        assert set(paths) == set(groups)
+        for path in paths.values():
+            records = read(path)
+            assert {r.method for r in records} <= set(item.methods)
+            assert all(r.reproduced is not None for r in records)
+        assert (tmp_path / "quick" / f"{name}.png").stat().st_size > 10_000
