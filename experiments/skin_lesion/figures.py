@@ -28,51 +28,84 @@ COLOURS = {
     "prior-matched, clinic mix": "#0f7c86",
     "TS-Target (labels)": "#222222",
 }
-SCORES = {"nll": "NLL", "brier": "Brier", "ece": "ECE"}
-CURVES = ("uncalibrated", "TS, source", "prior-matched, clinic mix", "TS-Target (labels)")
+SCORES = {
+    "nll": "NLL ↓",
+    "brier": "Brier ↓",
+    "ece": "ECE ↓",
+    "accuracy": "accuracy ↑",
+    "melanomas_found": "melanomas found ↑",
+}
+CURVES = (
+    "uncalibrated",
+    "TS, source",
+    "prior-matched, source mix",
+    "prior-matched, clinic mix",
+    "TS-Target (labels)",
+)
 
 
 def site(record: dict[str, Any], path: Path) -> None:
-    """Scores with intervals, reliability and risk-coverage of one unseen clinic."""
-    figure, axes = plt.subplots(
-        1, 5, figsize=(15, 4.1), width_ratios=(1, 1, 1, 1.45, 1.45), layout="constrained"
-    )
+    """Scores with intervals, reliability, risk-coverage and class mixes of one unseen clinic."""
+    figure = plt.figure(figsize=(13, 8), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    _scores(above.subplots(1, len(SCORES), sharey=True), record)
+    reliability, risk, mixes = below.subplots(1, 3)
     maps = record["calibrators"]
-    names = [name for name in maps if "not_identified" not in maps[name]]
-    for axis, (key, title) in zip(axes[:3], SCORES.items(), strict=True):
-        for y, name in enumerate(reversed(names)):
+    for name in CURVES:
+        bins = maps[name]["reliability"]
+        x, y = ([b[key] for b in bins] for key in ("confidence", "accuracy"))
+        reliability.plot(x, y, "o-", color=COLOURS[name], ms=4, label=name)
+        risk.plot(*maps[name]["risk_coverage"], color=COLOURS[name], label=name)
+    reliability.plot([0, 1], [0, 1], ":", color="#555555")
+    reliability.set(xlabel="confidence", ylabel="share right", xlim=(0, 1), ylim=(0, 1))
+    reliability.set_title("Reliability", fontsize=11)
+    risk.set(xlabel="share of cases answered", ylabel="wrong answers among them", xlim=(0, 1))
+    risk.set_ylim(bottom=0)
+    risk.set_title("Risk-coverage", fontsize=11)
+    _mixes(mixes, record)
+    curves, names = risk.get_legend_handles_labels()
+    below.legend(
+        curves, names, loc="outside lower left", ncols=len(names), fontsize=9, frameon=False
+    )
+    figure.suptitle(
+        f"{record['site']} as the unseen clinic: {record['rows']:,} pictures of "
+        f"{record['lesions']:,} lesions, 95 % intervals by lesion",
+        fontsize=12,
+    )
+    _finish(figure, path)
+
+
+def _scores(axes: Any, record: dict[str, Any]) -> None:
+    maps = record["calibrators"]
+    names = [name for name in reversed(COLOURS) if "not_identified" not in maps[name]]
+    for axis, (key, title) in zip(axes, SCORES.items(), strict=True):
+        for y, name in enumerate(names):
             value, low, high = maps[name][key]
             axis.plot([low, high], [y, y], color=COLOURS[name], lw=2.5, solid_capstyle="round")
             axis.plot(value, y, "o", color=COLOURS[name], ms=6)
         axis.set_title(title, fontsize=11)
-        axis.set_yticks(range(len(names)), list(reversed(names)) if axis is axes[0] else [])
-        axis.set_xlim(left=0)
         axis.grid(axis="x", color="#e5e5e5")
-    for name in CURVES:
-        found = maps[name]
-        bins = found["reliability"]
-        axes[3].plot(
-            [b["confidence"] for b in bins],
-            [b["accuracy"] for b in bins],
-            "o-",
-            color=COLOURS[name],
-            ms=4,
-            label=name,
-        )
-        axes[4].plot(*found["risk_coverage"], color=COLOURS[name], label=name)
-    axes[3].plot([0, 1], [0, 1], ":", color="#555555")
-    axes[3].set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
-    axes[3].set_title("Reliability", fontsize=11)
-    axes[4].set(xlabel="share of cases answered", ylabel="error rate among them", xlim=(0, 1))
-    axes[4].set_ylim(bottom=0)
-    axes[4].set_title("Risk-coverage", fontsize=11)
-    axes[4].legend(fontsize=8, frameon=False)
-    figure.suptitle(
-        f"{record['site']} unseen: {record['rows']:,} pictures of {record['lesions']:,} lesions; "
-        f"lower is better; 95 % intervals by lesion",
-        fontsize=12,
-    )
-    _finish(figure, path)
+        axis.margins(x=0.12)
+        axis.locator_params(axis="x", nbins=4)
+    axes[0].set_yticks(range(len(names)), names)
+    axes[-1].set_xlabel(f"in the {record['referral']:.0%} most suspected", fontsize=9)
+
+
+def _mixes(axis: Any, record: dict[str, Any]) -> None:
+    """Class shares: elsewhere, here, and as the network predicts them."""
+    shown = {
+        "training sites": (record["mix_source"], "#c98bb9"),
+        "this clinic": (record["mix_here"], "#0f7c86"),
+        "as predicted": (record["mix_predicted"], "#8c8c8c"),
+    }
+    for number, (name, (shares, colour)) in enumerate(shown.items()):
+        places = [k + 0.27 * (number - 1) for k in range(len(CLASSES))]
+        axis.barh(places, [100 * share for share in shares], 0.25, color=colour, label=name)
+    axis.set_yticks(range(len(CLASSES)), [_name(k) for k in range(len(CLASSES))], fontsize=9)
+    axis.invert_yaxis()
+    axis.set_xlabel("% of pictures")
+    axis.set_title("Class mix", fontsize=11)
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
 
 
 def prior(records: list[dict[str, Any]], path: Path) -> None:
@@ -106,36 +139,41 @@ def prior(records: list[dict[str, Any]], path: Path) -> None:
 
 
 def cases(shown: list[dict[str, Any]], path: Path, images: NDArray[np.uint8] | None = None) -> None:
-    """Right and wrong cases with raw, TS, ATS and label-free confidence in the raw prediction."""
-    columns = len(shown) // 2
-    rows = 4 if images is not None else 2
-    heights = (1.3, 1) * 2 if images is not None else (1, 1)
+    """A right and a wrong case of each diagnosis, with four confidences in the raw prediction."""
+    pictured = images is not None
     figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(2.1 * columns, 2.3 * rows),
-        height_ratios=heights,
+        4 if pictured else 2,
+        len(CLASSES),
+        figsize=(2.2 * len(CLASSES), 9.6 if pictured else 5.2),
+        height_ratios=(1.3, 1) * 2 if pictured else (1, 1),
         layout="constrained",
     )
-    for number, case in enumerate(shown):
-        line, column = divmod(number, columns)
+    for axis in axes.flat:
+        axis.axis("off")
+    missing = set(range(len(CLASSES))) - {c["label"] for c in shown if c["label"] == c["predicted"]}
+    for label in missing:
+        axes[0, label].set_title(f"no {_name(label)}\nis said right", fontsize=9, color="#8c8c8c")
+    for case in shown:
+        right = case["label"] == case["predicted"]
+        line = (0 if right else 1) * (2 if pictured else 1)
+        top, axis = axes[line, case["label"]], axes[line + pictured, case["label"]]
         if images is not None:
-            picture = axes[2 * line, column]
-            picture.imshow(images[case["row"]])
-            picture.axis("off")
-        axis = axes[2 * line + 1 if images is not None else line, column]
-        _confidences(axis, case, first=column == 0)
-        top = axes[2 * line, column] if images is not None else axis
+            top.imshow(images[case["row"]])
         top.set_title(
             f"is {_name(case['label'])}\nsaid {_name(case['predicted'])}",
-            fontsize=8,
-            color="#0b6b4f" if case["label"] == case["predicted"] else "#9b1c2e",
+            fontsize=9,
+            color="#0b6b4f" if right else "#9b1c2e",
         )
-    figure.suptitle("Confidence in what the network said: right above, wrong below", fontsize=12)
+        axis.axis("on")
+        _confidences(axis, case)
+    figure.suptitle(
+        "Typical right (above) and wrong (below) cases: confidence in what the network said",
+        fontsize=12,
+    )
     _finish(figure, path)
 
 
-def _confidences(axis: Any, case: dict[str, Any], *, first: bool) -> None:
+def _confidences(axis: Any, case: dict[str, Any]) -> None:
     names = list(case["confidence"])
     colours = ["#8c8c8c", "#6a8caf", "#9aa86a", "#0f7c86"]
     values = [case["confidence"][name] for name in names]
@@ -154,8 +192,9 @@ def _confidences(axis: Any, case: dict[str, Any], *, first: bool) -> None:
     axis.set_xlim(0, 1)
     axis.invert_yaxis()
     axis.set_xticks([])
-    if not first:
-        axis.set_yticks([])
+    if case["predicted_label_free"] != case["predicted"]:
+        said = _name(case["predicted_label_free"])
+        axis.set_xlabel(f"label-free says\n{said}", fontsize=8, color="#0f7c86")
     axis.tick_params(labelsize=8, length=0)
 
 

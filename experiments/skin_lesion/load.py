@@ -82,11 +82,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data:
         command = [sys.executable, "-m", "temperance_skin_lesion", "serve", "--data", data]
         command += ["--port", str(port), "--workers", str(WORKERS)]
+        busy = os.getloadavg()[0]  # by others, before anything is asked of the server
         server = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own
         try:
             address = f"http://127.0.0.1:{port}"
             wait_for(address)
             found = asyncio.run(load(address, arguments.seconds))
+            found["load_of_others"] = round(busy, 1)
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait()

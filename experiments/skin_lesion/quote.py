@@ -1,0 +1,85 @@
+"""Quote the records in docs/assistant.md: what stands between its markers is written here.
+
+    python experiments/skin_lesion/quote.py
+
+A quotation begins with ``<!-- quoted: NAME -->`` and ends with ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).parent / "records"
+PAGE = Path(__file__).parents[2] / "docs" / "assistant.md"
+SITES = ("rosendahl", "vidir_modern", "vidir_molemax")
+COLUMNS = {
+    "nll": "NLL",
+    "brier": "Brier",
+    "ece": "ECE",
+    "accuracy": "accuracy",
+    "melanomas_found": "melanomas found",
+}
+
+
+def clinic(name: str) -> str:
+    """One unseen clinic: what was said of it without labels, and what its labels say."""
+    record = read(name)
+    value, low, high = record["estimated_accuracy"]
+    true = record["calibrators"]["prior-matched, clinic mix"].get("accuracy", [float("nan")])[0]
+    said = (
+        f"{record['rows']:,} pictures of {record['lesions']:,} lesions, {record['melanomas']} of "
+        f"them melanomas. Verdict of `temperance.calibrate` with the clinic's mix: "
+        f"**{record['verdict']}**; estimated accuracy {value:.2f} ({low:.2f} to {high:.2f}), "
+        f"measured {true:.2f}; to call every picture the most frequent diagnosis would be right in "
+        f"{record['majority']:.2f}."
+    )
+    head = f"| map | T | {' | '.join(COLUMNS.values())} |"
+    lines = [said, "", head, f"|---|---|{'---|' * len(COLUMNS)}"]
+    for label, found in record["calibrators"].items():
+        if "not_identified" in found:
+            lines.append(f"| {label} | not identified |{' |' * len(COLUMNS)}")
+            continue
+        cells = [f"{found[key][0]:.3f}" for key in COLUMNS]
+        lines.append(f"| {label} | {found['temperature']:.2f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def load() -> str:
+    """What the server did under load."""
+    record = read("load")
+    latency = record["latency_seconds"]
+    return (
+        f"{record['workers']} workers on {record['cores']} cores, {record['in_flight']} requests "
+        f"in flight for {record['seconds']:.0f} seconds, one photograph each: "
+        f"{record['requests']:,} requests, {record['errors']} errors, "
+        f"{record['cases_recorded']:,} cases on record; {record['requests_per_second']:g} requests "
+        f"a second, half of them answered within {latency['p50']:.2f} s and 99 % within "
+        f"{latency['p99']:.2f} s, beside other work of load {record['load_of_others']:g}."
+    )
+
+
+def read(name: str) -> dict[str, Any]:
+    """Read a record."""
+    return json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
+
+
+def quoted(page: str) -> str:
+    """Return the page with every quotation as the records have it now."""
+    texts = {site: clinic(site) for site in SITES} | {"load": load()}
+
+    def replace(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{texts[found[2]]}\n{found[3]}"
+
+    return re.sub(r"(<!-- quoted: (\w+) -->)\n.*?(<!-- end -->)", replace, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(quoted(PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
