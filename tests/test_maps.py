@@ -165,7 +165,7 @@ def test_parameters_of_different_lengths_are_refused():
     [
         np.array([[60_000.0, 0.0]], dtype=np.float16),
         np.array([[0.0, 1.0], [3e38, 0.0]], dtype=np.float32),
-        np.array([[0.0, 1.0], [0.0, -1.7e308]]),
+        np.array([[0.0, 1.0], [0.0, -3e38]], dtype=">f4"),
         torch.tensor([[60_000.0, 0.0]], dtype=torch.float16),
     ],
 )

@@ -109,7 +109,7 @@ def test_the_true_temperature_is_found_within_its_standard_error():
     assert abs(tp.fit_temperature(z, y).temperature - 3) < 4 * standard_error
 
 
-@pytest.mark.parametrize("power", [-900, -20, 20, 900])
+@pytest.mark.parametrize("power", [-300, -20, 20, 300])
 def test_a_power_of_two_scales_the_temperature_to_the_last_bit(power):
     z, y = logits(300, 6, sharpness=2.0)
     t = tp.fit_temperature(z, y).temperature

@@ -34,11 +34,10 @@ class Block(NamedTuple):
 
     def pick(self, rows: slice | NDArray[np.int64]) -> Block:
         """Return some of the rows: views for a slice, copies for numbers of rows."""
-        where = rows if isinstance(rows, slice) else beside(rows, self.logits)
-        y, w = self.labels, self.weight
-        return Block(
-            self.logits[where, :], None if y is None else y[rows], None if w is None else w[rows]
-        )
+        z, y, w = self
+        whole = isinstance(rows, slice)
+        z = z[rows, :] if whole else namespace(z).take(z, beside(rows, z), axis=0)
+        return Block(z, None if y is None else y[rows], None if w is None else w[rows])
 
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
