@@ -1,0 +1,237 @@
+"""The penalised likelihood of an affine map, and its minimum.
+
+    f(W, b) = (1/Σw) Σ_i w_i (lse(v_i) - v_{i,y_i})  +  penalty · Ω,        v = W z + b
+
+in units in which the best temperature is 1. L-BFGS gets the analytic gradient
+``Σ_i w_i (softmax(v_i) - 1{y_i}) ⊗ (z_i, 1)``, in coordinates in which the curvature at the start
+is nearly the identity: there it needs a third of the passes. That curvature is
+
+    Σ_i w_i (diag p_i - p_i p_iᵀ) ⊗ x_i x_iᵀ,        x = (z, 1),  p = softmax(z + b)
+
+exactly, for maps with a gain for each class (`Cholesky`). For a matrix it is approximated by a
+product, ``diag(π) ⊗ mean x xᵀ`` (`Kronecker`), where π are the frequencies of the classes, which
+the mean of p is at the optimum. So that it is nearly so at the start, ``b = log(π / mean p)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from temperance._arrays import to_numpy
+from temperance._checks import NotIdentified
+from temperance.supervised.temperature import solve_temperature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from temperance.rows import Block, Rows, Totals
+
+    Vector = NDArray[np.float64]
+
+STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
+TINY = 1e-100  # weight of a class that is believed nowhere
+RIDGE = 1e-6  # of the mean curvature: adding a constant to all biases has none
+
+
+class Space(Protocol):
+    """Coordinates in which the curvature is nearly the identity."""
+
+    def plain(self, x: Vector) -> Vector:
+        """Return a step in the coordinates of the map."""
+        ...
+
+    def white(self, gradient: Vector) -> Vector:
+        """Return the gradient with respect to these coordinates."""
+        ...
+
+
+class Cholesky:
+    """``x = L⁻ᵀ x'`` with ``H = L Lᵀ``."""
+
+    def __init__(self, curvature: Vector) -> None:
+        ridge = RIDGE * np.trace(curvature) / len(curvature)
+        self._root: Vector = np.linalg.cholesky(curvature + ridge * np.eye(len(curvature)))
+
+    def plain(self, x: Vector) -> Vector:
+        """Return ``L⁻ᵀ x'``."""
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(self._root, x, trans="T", lower=True)
+
+    def white(self, gradient: Vector) -> Vector:
+        """Return ``L⁻¹ g``."""
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(self._root, gradient, lower=True)
+
+
+class Kronecker:
+    """The same for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
+
+    def __init__(self, h: Vector, s: Vector, c: float) -> None:
+        values, self._vectors = np.linalg.eigh(s)
+        floor = RIDGE * values.mean()
+        self._root = np.sqrt(np.multiply.outer(h + RIDGE * h.mean(), np.maximum(values, floor)) + c)
+
+    def plain(self, x: Vector) -> Vector:
+        """Return the rows of x', scaled and turned back."""
+        return ((x.reshape(self._root.shape) / self._root) @ self._vectors.T).ravel()
+
+    def white(self, gradient: Vector) -> Vector:
+        """Return the rows of the gradient, turned and scaled."""
+        return ((gradient.reshape(self._root.shape) @ self._vectors) / self._root).ravel()
+
+
+class Likelihood:
+    """The penalised likelihood of an affine map, in units where T = 1 is the best temperature."""
+
+    def __init__(self, rows: Rows, penalty: float = 0.0) -> None:
+        self.rows = rows
+        self.penalty = penalty
+        self.unit = unit = solve_temperature(rows).x
+        counts, believed = rows.reduce(lambda block: _class_masses(block, unit))
+        if not penalty and not counts.all():
+            k = int(np.argmin(counts > 0))
+            msg = f"class {k} has no labelled row, so its bias is not identified."
+            raise NotIdentified(msg)
+        self.mass = float(counts.sum())
+        self.frequencies = counts / self.mass
+        self.bias = np.zeros(rows.n_classes) if penalty else np.log(counts / (believed + TINY))
+
+    def diagonal_curvature(self) -> Vector:
+        """Return the curvature at the start in (gain, bias) of each class: one pass."""
+        unit, bias, k = self.unit, self.bias, self.rows.n_classes
+        totals = self.rows.reduce(lambda block: _diagonal_products(block, unit, bias))
+        products, squares, firsts, means = (total / self.mass for total in totals)
+        h = -products
+        place = np.arange(k)
+        h[place, place] += squares
+        h[k + place, k + place] += means + 2 * self.penalty
+        h[place, k + place] += firsts
+        h[k + place, place] += firsts
+        h[:k, :k] += 2 * self.penalty * (np.eye(k) - 1 / k)
+        return h
+
+    def full_curvature(self) -> tuple[Vector, Vector, float]:
+        """Return the factors of the curvature in W and b: one pass."""
+        unit = self.unit
+        (products,) = self.rows.reduce(lambda block: _full_products(block, unit))
+        return self.frequencies, products / self.mass, 2 * self.penalty
+
+    def minimise(
+        self,
+        unpack: Callable[[Vector], tuple[Vector, Vector]],
+        pack: Callable[[Vector, Vector], Vector],
+        start: Vector,
+        space: Space,
+    ) -> Vector:
+        """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
+        from scipy.optimize import minimize
+
+        unit = self.unit  # the statistic may travel to other machines; the problem stays here
+
+        def objective(white: Vector) -> tuple[float, Vector]:
+            gain, bias = unpack(start + space.plain(white))
+            totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit))
+            loss, d_gain, d_bias, short = (t / self.mass for t in totals)
+            if self.penalty:
+                excess, d_excess = _away_from_temperature(gain)
+                loss = loss + self.penalty * (excess + float(bias @ bias))
+                d_gain = d_gain + self.penalty * d_excess
+                d_bias = d_bias + 2 * self.penalty * bias
+            elif not short:  # all rows right: a multiple of this map would be better, for ever
+                raise self._runs_away
+            return float(loss), space.white(pack(d_gain, d_bias))
+
+        result = minimize(
+            objective,
+            np.zeros_like(start),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-7},
+        )
+        if result.status == STEPS_SPENT:
+            raise self._runs_away
+        return start + space.plain(result.x)
+
+    @property
+    def _runs_away(self) -> NotIdentified:
+        return NotIdentified(
+            f"the {self.rows.n} rows can be separated, if only for one class, so the likelihood "
+            f"has no maximum: set a penalty (0.1 to 3 is usual), or fit fewer parameters."
+        )
+
+
+def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals:
+    """Return the NLL, its gradients, and the weight of rows not surely right: p_y at most 1/2."""
+    z = to_numpy(block.logits).astype(np.float64) * unit
+    v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias
+    top = v.max(axis=1, keepdims=True)
+    p = np.exp(v - top)
+    total = p.sum(axis=1, keepdims=True)
+    p /= total
+    rows = np.arange(len(z))
+    y = block.labels
+    assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
+    w = np.ones(z.shape[0]) if block.weight is None else block.weight
+    lse = (np.log(total) + top)[:, 0]
+    if y.ndim == 1:
+        loss = w @ (lse - v[rows, y])
+        short = w @ (p[rows, y] <= 0.5)
+        p[rows, y] -= 1
+    else:
+        loss = w @ (lse - np.einsum("ij,ij->i", v, y))
+        short = w @ (np.where(y == 1, p, 0).max(axis=1) <= 0.5)
+        p -= y
+    p *= w[:, None]
+    d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)
+    return float(loss), d_gain, p.sum(axis=0), float(short)
+
+
+def _away_from_temperature(gain: Any) -> tuple[float, Any]:
+    """Squared distance of a gain from the multiples of the identity, and its gradient."""
+    if gain.ndim == 2:
+        away = gain - np.eye(len(gain)) * np.trace(gain) / len(gain)
+    else:
+        away = gain - gain.mean()
+    return float(np.sum(away * away)), 2 * away
+
+
+def _class_masses(block: Block, unit: float) -> Totals:
+    """Weight of the rows of each class, by their labels and by the temperature map."""
+    _, p, w = _believed(block, unit, 0.0)
+    y = block.labels
+    assert y is not None  # noqa: S101
+    counts = np.bincount(y, weights=w, minlength=p.shape[1]) if y.ndim == 1 else w @ y
+    return counts, w @ p
+
+
+def _believed(block: Block, unit: float, bias: Vector | float) -> tuple[Vector, Vector, Vector]:
+    """Logits, softmax(z + b), and the weights of the rows."""
+    z = to_numpy(block.logits).astype(np.float64) * unit
+    p = z + bias
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return z, p, np.ones(len(z)) if block.weight is None else block.weight
+
+
+def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
+    """``Σ w x xᵀ`` of ``x = (p z, p)``, and the sums over rows of p z², p z and p."""
+    z, p, w = _believed(block, unit, bias)
+    pz = p * z
+    x = np.concatenate([pz, p], axis=1) * np.sqrt(w)[:, None]
+    return x.T @ x, w @ (pz * z), w @ pz, w @ p
+
+
+def _full_products(block: Block, unit: float) -> Totals:
+    """``Σ w x xᵀ`` of ``x = (z, 1)``."""
+    z = to_numpy(block.logits).astype(np.float64) * unit
+    x = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+    if block.weight is not None:
+        x *= np.sqrt(block.weight)[:, None]
+    return (x.T @ x,)
