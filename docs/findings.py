@@ -8,6 +8,7 @@ import numpy as np
 
 from temperance.reproduce.claims import check
 from temperance.reproduce.lookup import Lookup
+from temperance.reproduce.paper_rows import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -171,7 +172,7 @@ def _sizes(t: Lookup) -> str:
         bags = t.value(group, "UTS in bags", "temperature", 10_000)
         if np.isnan([*values, labelled, bags]).any() or t.get(group, "TS-Target", "nll", 2_000):
             continue
-        name = group.replace("-", " ", 1)
+        name = title(group)
         cells = " | ".join(f"{v:.2f}" for v in (labelled, *values, bags))
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
@@ -301,7 +302,7 @@ paper's have 93 to 95 %."""
 
 
 def _missing(records: dict[str, list[Record]]) -> str:
-    groups = dict.fromkeys(r.group.replace("-", " ", 1) for r in records["table-1"] if r.needs)
+    groups = dict.fromkeys(title(r.group) for r in records["table-1"] if r.needs)
     empty = ", ".join(item for item, some in records.items() if not some)
     return MISSING.format(
         groups=", ".join(groups), empty=f"Not run yet: {empty}. " if empty else ""

@@ -8,6 +8,7 @@ from findings import what_we_found
 
 from temperance.reproduce import ITEMS, Record, read
 from temperance.reproduce.claims import Verdict, check
+from temperance.reproduce.paper_rows import title
 from temperance.reproduce.record import EVIDENCE
 
 DOCS = Path(__file__).parent
@@ -76,7 +77,7 @@ def table(rows: list[Record], metric: str, methods: tuple[str, ...]) -> str:
     lines = ["| row | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
     for group in groups:
         cells = [cell(found.get((group, m))) for m in methods]
-        lines.append(f"| {group.replace('-', ' ', 1)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {title(group)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -100,7 +101,7 @@ def origins(rows: list[Record]) -> str:
         if first.needs:
             where = f"needs {first.needs['file']}; {first.needs['hardware']}. Then "
             where += f"`{first.needs['command']}`"
-        name = group.replace("-", " ", 1)
+        name = title(group)
         digest = f"`{first.data[:12]}`" if first.data else ""
         lines.append(f"| {name} | {EVIDENCE[first.evidence]} | {where} | {digest} |")
     return "\n".join(lines)
@@ -159,8 +160,8 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
         PROTOCOL,
         figure("table-1"),
     ]
-    for metric, title in METRICS.items():
-        parts += [f"### {title}", table(rows, metric, PAPER), table(rows, metric, ("TS", *OURS))]
+    for metric, heading in METRICS.items():
+        parts += [f"### {heading}", table(rows, metric, PAPER), table(rows, metric, ("TS", *OURS))]
     parts += ["### Where the logits come from", origins(rows)]
     for item, about in ITEMS.items():
         if item != "table-1":

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from temperance import InputError
+from temperance.cli import main
 from temperance.reproduce import ITEMS, Bench, read, run
 from temperance.reproduce.figures import FIGURES, draw
 from temperance.reproduce.paper_rows import ROWS
@@ -79,28 +78,34 @@ def test_an_unknown_item_is_refused(bench, tmp_path):
         list(run("table-9", bench, tmp_path))
 
 
-@pytest.mark.parametrize("name", ["label-noise", "sample-size"])
-def test_labels_and_rows(bench, tmp_path, name):
-    (_, records), *_ = run(name, bench, tmp_path, cells="demo")
-    draw(name, records, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
-    if name == "label-noise":
-        ts = {r.x: r.reproduced for r in records if (r.method, r.metric) == ("TS", "nll")}
-        assert ts[0.5] > ts[0.2] > ts[0.0]
+def test_wrong_labels_and_numbers_of_rows(bench, tmp_path):
+    few = {"label-noise": ["uncalibrated", "TS"], "sample-size": ["TS", "UTS"]}
+    found = {}
+    for name, methods in few.items():
+        (_, records), *_ = run(name, bench, tmp_path / name, cells="demo", methods=methods)
+        draw(name, records, tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").stat().st_size > 10_000
+        found[name] = {(r.x, r.method, r.metric): r.reproduced for r in records}
+    ts = [found["label-noise"][share, "TS", "nll"] for share in (0.0, 0.2, 0.5)]
+    assert ts == sorted(ts)
+    # With rows, the shortfall that UTS reads fades, and T with it.
+    uts = [found["sample-size"][n, "UTS", "temperature"] for n in (50, 200, 1_000)]
+    assert uts == sorted(uts, reverse=True)
 
 
-def test_command_line(tmp_path):
-    command = [sys.executable, "-m", "temperance.cli", "reproduce", "table-1", "--quick"]
-    options = ["--cells", "demo", "--out", str(tmp_path / "out"), "--json"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
-    assert len(json.loads(done.stdout)) == 4 * len(ITEMS["table-1"].methods)
+def test_command_line(table, tmp_path, capsys):
+    folder, _ = table
+    kept = tmp_path / "out" / "quick" / "records" / "table-1"
+    kept.mkdir(parents=True)
+    (kept / "MNIST-demo.json").write_text((folder / "MNIST-demo.json").read_text())
+    command = ["reproduce", "table-1", "--quick", "--cells", "demo", "--out", str(tmp_path / "out")]
+    assert main([*command, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 4 * len(ITEMS["table-1"].methods)
     assert (tmp_path / "out" / "quick" / "table-1.png").exists()
-    shown = subprocess.run([*command, *options[:-1]], capture_output=True, text=True, check=True)
-    assert "UTS improves calibration" in shown.stdout
-    wrong = [sys.executable, "-m", "temperance.cli", "reproduce", "table-9", "--quick"]
-    refused = subprocess.run(wrong, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "table-9" in refused.stderr
+    assert main(command) == 0
+    assert "UTS improves calibration" in capsys.readouterr().out
+    assert main(["reproduce", "table-9", "--quick"]) == 2
+    assert "table-9" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not EXPERIMENTS.is_dir(), reason="a source distribution has no experiments/")

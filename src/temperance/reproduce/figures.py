@@ -9,6 +9,7 @@ import numpy as np
 
 from temperance.display.style import ink, pyplot, styled
 from temperance.reproduce.lookup import Lookup
+from temperance.reproduce.paper_rows import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,12 +40,15 @@ LOOK = {
     "SVI": ("#CC79A7", "X", "-"),
     "ensemble": ("#009E73", "D", "-"),
 }
-ROOM = 0.055  # of the height of a panel, between two labels
+ROOM = 0.09  # of the height of a panel, between two labels
+
+
+PRINT = {"savefig.facecolor": "white", "figure.labelsize": 9, "axes.titlesize": 8.5}
 
 
 def draw(name: str, records: Iterable[Record], path: Path) -> None:
     """Draw the figure of an item into a PNG."""
-    with styled(), pyplot().rc_context({"savefig.facecolor": "white", "font.size": 8}):
+    with styled(), pyplot().rc_context(PRINT):
         figure = FIGURES[name](Lookup(records))
         figure.savefig(path, dpi=200)
         pyplot().close(figure)
@@ -68,10 +72,6 @@ def _grid(
     return figure, list(axes.flat[:n])
 
 
-def _title(group: str) -> str:
-    return group.replace("_", " ").replace("-", " ", 1)
-
-
 def _curve(ax: Axes, x: Any, y: Any, sd: Any, method: str) -> None:
     colour, marker, dash = LOOK[method]
     ax.fill_between(x, y - sd, y + sd, color=colour, alpha=0.15, linewidth=0)
@@ -80,26 +80,30 @@ def _curve(ax: Axes, x: Any, y: Any, sd: Any, method: str) -> None:
 
 def _label_ends(ax: Axes, ends: dict[str, tuple[float, float]]) -> None:
     """Write the name of each line beside its end, apart from each other."""
+    if not ends:
+        return
+    ax.autoscale_view()
     low, high = ax.get_ylim()
-    scale = ax.transData + ax.transAxes.inverted()
-    places = {
-        m: float(scale.transform((x, min(max(y, low), high)))[1]) for m, (x, y) in ends.items()
-    }
-    order = sorted(places, key=lambda m: places[m])
-    height = ROOM * 2.0 / ax.get_window_extent().height * ax.figure.dpi
+    log = ax.get_yscale() == "log"
+
+    def at(y: float) -> float:
+        a, b, c = np.log([low, high, max(y, low)]) if log else (low, high, y)
+        return float(np.clip((c - a) / (b - a), 0, 1))
+
+    places = {m: at(y) for m, (_, y) in ends.items()}
     spread: list[float] = []
-    for m in order:
-        spread.append(max(places[m], spread[-1] + height) if spread else places[m])
+    for m in sorted(places, key=lambda m: places[m]):
+        spread.append(max(places[m], spread[-1] + ROOM) if spread else places[m])
     excess = max(0.0, spread[-1] - 1.0)
-    for m, at in zip(order, spread, strict=True):
+    for m, height in zip(sorted(places, key=lambda m: places[m]), spread, strict=True):
         ax.annotate(
             m,
             (1.0, places[m]),
-            (1.04, at - excess),
+            (1.06, height - excess),
             xycoords="axes fraction",
             va="center",
             color=LOOK[m][0],
-            fontsize=7.5,
+            fontsize=7,
             arrowprops={"arrowstyle": "-", "color": LOOK[m][0], "linewidth": 0.5, "shrinkA": 0},
             annotation_clip=False,
         )
@@ -125,6 +129,8 @@ def _curves(
             x = t.degrees(group)
             y, sd = np.repeat(y, len(x)), np.repeat(sd, len(x))
         y, sd = scaled(group, y), scaled(group, sd)
+        if np.isnan(y).any():
+            continue  # nothing to measure it by
         _curve(ax, x, y, sd, method)
         ends[method] = (x[-1], float(y[-1]))
     return ends
@@ -166,7 +172,8 @@ def table(t: Lookup) -> Figure:
                     mec=ink(),
                     markersize=7,
                 )
-        ax.set(title=_title(group), xlim=(0.15, 2.0), yticks=list(place.values()))
+        ax.set(title=title(group), xlim=(0.15, 2.0), yticks=list(place.values()))
+        ax.set_ylim(-0.6, len(methods) - 0.4)
         ax.set_yticklabels(place)
         ax.grid(axis="x", linewidth=0.3)
     figure.supxlabel("NLL over that of the uncalibrated network (circles: as the paper prints it)")
@@ -194,11 +201,10 @@ def _shift_panels(t: Lookup, columns: int, metrics: Sequence[tuple[str, str]]) -
         for ax, group in zip(line, groups, strict=True):
             ends = _curves(t, ax, group, metric, methods)
             if ax is line[-1]:
-                figure.draw_without_rendering()
                 _label_ends(ax, ends)
         line[0].set_ylabel(label)
     for ax, group in zip(axes[0], groups, strict=True):
-        ax.set_title(_title(group))
+        ax.set_title(title(group))
     for ax, group in zip(axes[-1], groups, strict=True):
         ax.set_xlabel(_unit(group))
     return figure
@@ -221,10 +227,9 @@ def corruptions(t: Lookup) -> Figure:
     figure, axes = _grid(len(groups), 4, (2.0, 1.7), sharey=True)
     for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
         ends = _curves(t, ax, group, "brier", methods)
-        ax.set_title(_title(group).removeprefix("CIFAR10 "), fontsize=8.5)
+        ax.set_title(title(group).removeprefix("CIFAR10 "), fontsize=8.5)
         ax.set_xticks(t.degrees(group))
         if i % 4 == 3 or i == len(groups) - 1:
-            figure.draw_without_rendering()
             _label_ends(ax, ends)
     figure.supxlabel("severity (rolling: pixels)")
     figure.supylabel("Brier score")
@@ -240,9 +245,8 @@ def noise(t: Lookup) -> Figure:
         ends = _curves(
             t, ax, group, "nll", methods, lambda g, v: v / t.value(g, "uncalibrated", "nll", 0)
         )
-        ax.set(title=_title(group), ylim=(0.2, 2.6))
+        ax.set(title=title(group), ylim=(0.2, 2.6))
         if i % 3 == 2 or i == len(groups) - 1:
-            figure.draw_without_rendering()
             _label_ends(ax, ends)
     figure.supxlabel("share of wrong labels among the calibration rows")
     figure.supylabel("NLL over uncalibrated")
@@ -262,12 +266,12 @@ def sizes(t: Lookup) -> Figure:
     for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
         ax.axhline(1, color=ink(), linewidth=0.6, linestyle=":")
         ends = _curves(t, ax, group, "temperature", methods, over_all)
-        ax.set(title=_title(group), xscale="log", yscale="log", ylim=(0.3, 4))
+        ax.set(title=title(group), xscale="log", yscale="log", ylim=(0.3, 4))
         ax.set_yticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+        ax.set_xticks([30, 100, 1_000, 10_000], ["30", "100", "1,000", "10,000"])
         ax.minorticks_off()
         if i % 3 == 2 or i == len(groups) - 1:
-            figure.draw_without_rendering()
-            _label_ends(ax, {m: (x, y) for m, (x, y) in ends.items()})
+            _label_ends(ax, ends)
     figure.supxlabel("calibration rows")
     figure.supylabel("T over the T of all labels")
     return figure
@@ -286,7 +290,7 @@ def probabilistic(t: Lookup) -> Figure:
             da, db = (t.spread(group, method, m, x) for m in ("accuracy", "brier"))
             ax.errorbar(a, b, xerr=da, yerr=db, color=colour, marker=marker, markersize=5)
             points.append((method, a, b))
-        ax.set_title(_title(group))
+        ax.set_title(title(group))
         ax.margins(0.15)
         figure.draw_without_rendering()
         _label_points(ax, points)
@@ -334,7 +338,7 @@ def combination(t: Lookup) -> Figure:
             ax.errorbar(value, place[method], xerr=sd, color=colour, marker=marker, markersize=4.5)
             if not top:
                 ax.axvline(value, color=colour, linewidth=0.6, linestyle=":")
-        ax.set(title=_title(group), yticks=list(place.values()))
+        ax.set(title=title(group), yticks=list(place.values()))
         ax.set_yticklabels(place)
         ax.grid(axis="x", linewidth=0.3)
     figure.supxlabel("Brier score (dotted: alone)")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from temperance.reproduce.bench import Bench, Logits
 
-__all__ = ["ROWS", "Row", "reported", "rows"]
+__all__ = ["ROWS", "Row", "reported", "rows", "title"]
 
 COLUMNS = {
     "uncalibrated": "uncalibrated",
@@ -25,7 +25,10 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A data set and a network of the paper, and the logits here: a file, or a trained network."""
+    """A data set and a network of the paper, and the logits here: a file, or a trained network.
+
+    ``here`` names the network where it is another than the paper's.
+    """
 
     dataset: str
     model: str
@@ -35,11 +38,19 @@ class Row:
     balanced: bool = True
     caveat: str = ""
     shape: str = ""
+    here: str = ""
 
     @property
     def group(self) -> str:
         """Name of the row."""
         return f"{self.dataset}-{self.model}"
+
+    @property
+    def title(self) -> str:
+        """What is run, and for which network of the paper where that is another."""
+        if self.here:
+            return f"{self.dataset} {self.here} for {self.model}"
+        return f"{self.dataset} {self.model}"
 
     def available(self, bench: Bench) -> bool:
         """Return whether the row can be run."""
@@ -73,6 +84,7 @@ ROWS = (
         "nearest",
         balanced=False,
         caveat="linear head on EfficientNet-Lite0 features in place of ResNet50",
+        here="EfficientNet",
     ),
     Row("MNIST", "Lenet-5", "", "other weights", caveat="LeNet-5 trained here"),
     Row(
@@ -83,6 +95,7 @@ ROWS = (
         prefix="source_",
         balanced=False,
         caveat="a public LeNet, trained with dropout, in place of ResNet110",
+        here="LeNet",
     ),
     Row("SVHN", "DenseNet100", "svhn_densenet100.npz", shape="(26032, 10)"),
     Row(
@@ -100,6 +113,7 @@ ROWS = (
         "cifar10_resnet56.npz",
         "nearest",
         caveat="a public ResNet-56 in place of ResNet110",
+        here="ResNet56",
     ),
     Row(
         "CIFAR10",
@@ -116,6 +130,7 @@ ROWS = (
         "cifar100_resnet56.npz",
         "nearest",
         caveat="a public ResNet-56 in place of ResNet110",
+        here="ResNet56",
     ),
     Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", shape="(10000, 100)"),
     # Not a row of the paper, but a network more.
@@ -131,6 +146,12 @@ QUICK = (
 def rows(bench: Bench) -> tuple[Row, ...]:
     """Return the rows to run."""
     return QUICK if bench.quick else ROWS
+
+
+def title(group: str) -> str:
+    """Return the name of a group for people: what it is of, or which row."""
+    named = {row.group: row.title for row in ROWS}
+    return named.get(group, group.replace("-", " ").replace("_", " "))
 
 
 @cache
