@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 import temperance as tp
 from temperance._checks import check_prior
+from temperance.maps import IDENTITY
 
 METRICS = {
     "accuracy": tp.metrics.accuracy,
@@ -35,6 +36,17 @@ METRICS = {
     "bootstrap": lambda z, y: tp.metrics.bootstrap(tp.metrics.nll, z, y, seed=0),
 }
 MEETS_LABELS = {**FITS, **METRICS}
+LABEL_FREE = {
+    "calibrate": lambda z, q: tp.calibrate(z, prior=q),
+    "calibrate, source": lambda z, q: tp.calibrate(z, prior=q, source=problem()),
+    "fit_uts": tp.fit_uts,
+    "fit_prior_matched": tp.fit_prior_matched,
+    "fit_prior_matched, source": lambda z, q: tp.fit_prior_matched(z, q, source=problem()),
+    "fit_lascal": lambda z, q: tp.fit_lascal(z, problem(), q),
+    "estimate_accuracy": lambda z, q: tp.estimate_accuracy(z, q, problem(), method="cot"),
+    "UnsupervisedTemperatureScaling": lambda z, q: tp.UnsupervisedTemperatureScaling(q).fit(z),
+    "PriorMatchedScaling": lambda z, q: tp.PriorMatchedScaling(q).fit(z),
+}
 
 
 def labels_for(logits):
@@ -88,11 +100,49 @@ def test_bad_weights_are_refused(case, entry):
         FITS[entry](*problem(), bad)
 
 
-@pytest.mark.parametrize("case", bad_priors())
-def test_bad_priors_are_refused_with_the_number(case):
+ESTIMATES_A_PRIOR = ("calibrate, source", "fit_lascal")  # when there is none
+
+
+@pytest.mark.parametrize(
+    ("case", "entry"),
+    [(c, e) for c in bad_priors() for e in LABEL_FREE if c != "none" or e not in ESTIMATES_A_PRIOR],
+)
+def test_bad_priors_are_refused_with_the_number(case, entry):
     bad, message = bad_priors()[case]
     with pytest.raises(tp.InputError, match=f"^prior must .*{message}"):
-        check_prior(bad, K)
+        LABEL_FREE[entry](problem()[0], bad)
+
+
+@pytest.mark.parametrize("entry", LABEL_FREE)
+@pytest.mark.parametrize("case", [*refused(), *refused_by_fits()])
+def test_bad_target_logits_are_refused_with_a_sentence(case, entry):
+    bad, message = (refused() | refused_by_fits())[case]
+    columns = bad.shape[1] if getattr(bad, "ndim", 0) == 2 else K
+    with pytest.raises(tp.InputError, match=f"(?s)^.*logits must .*({message}|columns)"):
+        LABEL_FREE[entry](bad, np.full(columns, 1 / max(columns, 1)))
+
+
+SAYS_NOTHING = {
+    "constant rows": np.zeros((100, K)),
+    "one class predicted": problem(n=100)[0] + np.array([99, 0, 0, 0]),
+    "29 rows": problem(n=29)[0],
+}
+
+
+@pytest.mark.parametrize("source", [None, problem(n=200)], ids=["no source", "source"])
+@pytest.mark.parametrize("case", SAYS_NOTHING)
+def test_a_target_that_says_nothing_is_refused_and_left_alone(case, source):
+    cal = tp.calibrate(SAYS_NOTHING[case], prior=np.full(K, 1 / K), source=source)
+    assert cal.verdict == "refused"
+    assert cal.map == IDENTITY
+    assert cal.findings[0].severity == "refuse"
+
+
+def test_a_prior_of_zero_for_a_class_that_is_predicted_often_is_refused_with_the_number():
+    cal = tp.calibrate(problem(n=200)[0], prior=[0, 0.4, 0.3, 0.3])
+    assert cal.verdict == "refused"
+    assert cal.findings[0].code == "TP103"
+    assert any(isinstance(value, (int, float)) for value in cal.findings[0].evidence.values())
 
 
 def test_a_prior_of_counts_divided_by_their_sum_is_accepted():
