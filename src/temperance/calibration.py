@@ -94,7 +94,7 @@ class Calibration:
     ece_before: Interval
     ece_after: Interval
     findings: tuple[Finding, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)  # pages of numbers
 
     @property
     def kind(self) -> str:

@@ -2,7 +2,8 @@
 
 ``display.frame()`` gives the numbers as columns of equal length, a dict that
 ``pandas.DataFrame`` and ``polars.DataFrame`` take as it is; ``display.plot(ax=None)`` draws
-them with matplotlib; ``display.to_svg(path=None)`` makes an SVG for light and dark pages.
+them with matplotlib; ``display.to_svg(path=None)`` makes an SVG for light and dark pages, and a
+notebook shows that for a display on the last line of a cell.
 """
 
 from __future__ import annotations

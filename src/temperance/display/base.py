@@ -50,6 +50,10 @@ class Display(ABC):
             self._draw(ax)
         return ax
 
+    def _repr_html_(self) -> str:
+        """Show the figure in a notebook, light or dark."""
+        return self.to_svg()
+
     def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the figure as SVG that suits light and dark pages; write it when a path is given.
 

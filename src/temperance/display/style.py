@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from temperance._checks import InputError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -65,9 +66,16 @@ def pyplot() -> Any:
     return plt
 
 
-def styled() -> AbstractContextManager[None]:
+@contextmanager
+def styled() -> Iterator[None]:
     """Return a context in which figures have the look of this library."""
-    return pyplot().rc_context(RC)
+    plt = pyplot()
+    with plt.rc_context(RC):
+        yield
+        interactive = plt.isinteractive()
+    # A notebook's backend turns interactive drawing on when the first figure is made; were it
+    # turned off again with the rest of the style, later figures would not be shown.
+    plt.matplotlib.interactive(interactive)
 
 
 def new_axes(width: float = COLUMN, height: float = COLUMN * 0.75) -> Axes:
