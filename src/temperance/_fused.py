@@ -42,6 +42,7 @@ LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first is exact times 2^10
 SHIFT = 1.5 * 2.0**52  # added to a float, leaves the nearest integer in its last bits
 SQRT2 = math.sqrt(2)
+UNLIKELY = -1e30  # odds of what is not counted
 
 
 def _jit(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
@@ -300,6 +301,96 @@ def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> A
     return value, t1, t2, t3, t4, t5, t6, below, -below - means, -means, total
 
 
+# ---------------------------------------------------------------------------------- beliefs
+
+
+def _beliefs(z: Any, beta: float, bias: Any, p: Any, share: Any) -> Any:
+    n, n_classes = z.shape
+    u = np.empty(n_classes)
+    sure = kept = 0.0
+    for i in range(n):
+        row = z[i]
+        for k in range(n_classes):
+            u[k] = np.float64(row[k]) * beta + bias[k]
+        top = _largest(u)
+        s = 0.0
+        for k in range(n_classes):
+            e = exp2(max((u[k] - top) * LOG2_E, LOWEST))
+            u[k] = e
+            s += e
+        each = 1 / s
+        for k in range(n_classes):
+            e = u[k] * each
+            p[i, k] = e
+            share[k] += e
+        top, first = _largest(row), 0
+        while row[first] != top:
+            first += 1
+        sure += each
+        kept += u[first] * each
+    return sure, kept
+
+
+# ------------------------------------------------------------------- unsupervised temperature
+
+
+def _log_odds(z: Any, odds: Any) -> None:
+    u = np.empty(z.shape[1])
+    for i in range(z.shape[0]):
+        row, e = z[i], odds[i]
+        top = _largest(row)
+        s = 0.0
+        for k in range(row.shape[0]):
+            u[k] = np.float64(row[k]) - np.float64(top)
+            e[k] = exp2(max(u[k] * LOG2_E, LOWEST))
+            s += e[k]
+        for k in range(row.shape[0]):  # s - e is 1 at least, but for the class that is predicted
+            e[k] = u[k] - log(s - e[k])
+        first = 0
+        while row[first] != top:
+            first += 1
+        e[first] = UNLIKELY
+
+
+def _exponential_sums(odds: Any, v: float) -> Any:
+    n, n_classes = odds.shape
+    sums = np.zeros((4, n_classes))
+    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
+    scale = v * LOG2_E
+    for i in range(n):
+        row = odds[i]
+        for k in range(n_classes):
+            u = max(row[k] * scale, LOWEST)
+            e = exp2(u)
+            s0[k] += e
+            e *= u
+            s1[k] += e
+            e *= u
+            s2[k] += e
+            e *= u
+            s3[k] += e
+    for k in range(n_classes):
+        s1[k] *= LN2
+        s2[k] *= LN2**2
+        s3[k] *= LN2**3
+    return sums
+
+
+def _odds_mass(z: Any, odds: Any, v: float, share: float, mass: Any) -> float:
+    scale, total = v * LOG2_E, 0.0
+    for i in range(z.shape[0]):
+        row, chances = z[i], odds[i]
+        top = np.float64(_largest(row))
+        weight = gap = 0.0
+        for k in range(row.shape[0]):
+            w = exp2(max(chances[k] * scale, LOWEST))
+            weight += w
+            gap += w * (top - np.float64(row[k]))
+        mass[i] = 1 + share * weight
+        total += share * gap
+    return total
+
+
 # ---------------------------------------------------------------------------------- metrics
 
 
@@ -425,6 +516,28 @@ def temperature_moments(
 
 
 @cache
+def _belief(dtype: np.dtype[Any]) -> Any:
+    signature = (
+        _read_only(nb.from_dtype(dtype), 2),
+        types.float64,
+        _read_only(types.float64, 1),
+        types.Array(types.float32, 2, "C"),
+        types.Array(types.float64, 1, "C"),
+    )
+    return _jit(_beliefs, signature)
+
+
+def beliefs(
+    z: NDArray[Any], beta: float, bias: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float, float, NDArray[np.float32]]:
+    """Return means of p = softmax(β z + b), of its largest, of that of argmax z; and p itself."""
+    z, n = _rows(z), len(z)
+    p, share = np.empty(z.shape, np.float32), np.zeros(z.shape[1])
+    sure, kept = _belief(z.dtype)(z, beta, np.ascontiguousarray(bias), p, share)
+    return share / n, sure / n, kept / n, p
+
+
+@cache
 def _outcomes(wide: bool, dtype: np.dtype[Any]) -> Any:
     column = types.Array(types.float64, 1, "C")
     rows = _read_only(nb.from_dtype(dtype), 2)
@@ -456,3 +569,43 @@ def bin_sums(
     """Return weight, confidence and correctness, summed over the bins between ``edges``."""
     columns = (confidence, correct, _NONE if weight is None else weight, edges)
     return _binning()(*(np.ascontiguousarray(column) for column in columns))
+
+
+@cache
+def _odds(dtype: np.dtype[Any]) -> Any:
+    signature = _read_only(nb.from_dtype(dtype), 2), types.Array(types.float64, 2, "C")
+    return _jit(_log_odds, signature)
+
+
+def log_odds(z: NDArray[Any]) -> NDArray[np.float64]:
+    """Return log p/(1 - p) of the classes that are not predicted, p = softmax(z)."""
+    z = _rows(z)
+    odds = np.empty(z.shape)
+    _odds(z.dtype)(z, odds)
+    return odds
+
+
+@cache
+def _sums() -> Any:
+    return _jit(_exponential_sums, (_read_only(types.float64, 2), types.float64))
+
+
+def exponential_sums(odds: NDArray[np.float64], v: float) -> NDArray[np.float64]:
+    """Return ``Σ_i (v o_ik)^r exp(v o_ik)`` for r = 0 … 3 (rows) and each class (columns)."""
+    return _sums()(np.ascontiguousarray(odds), v)
+
+
+@cache
+def _mass(dtype: np.dtype[Any]) -> Any:
+    z, odds = _read_only(nb.from_dtype(dtype), 2), _read_only(types.float64, 2)
+    mass = types.Array(types.float64, 1, "C")
+    return _jit(_odds_mass, (z, odds, types.float64, types.float64, mass))
+
+
+def odds_mass(
+    z: NDArray[Any], odds: NDArray[np.float64], v: float, share: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return ``A = 1 + c Σ_k W_k`` of each row and ``c Σ W (max z - z)``, W = odds^v."""
+    z = _rows(z)
+    mass = np.empty(z.shape[0])
+    return mass, _mass(z.dtype)(z, np.ascontiguousarray(odds), v, share, mass)

@@ -7,6 +7,7 @@ import pytest
 import scenes
 from simulated import softmax
 
+from temperance.labelfree import matching
 from temperance.labelfree.matching import match_belief, match_confidence, match_prior
 
 OFFSET = np.array([1.0, -0.5, 0.5, 0.0, -1.0])
@@ -39,3 +40,16 @@ def test_belief_and_prior_hold_together(scene):
     assert p.mean(axis=0) == pytest.approx(scene.prior, abs=2e-3)
     assert p[np.arange(len(p)), own].mean() == pytest.approx(accuracy, abs=2e-3)
     assert t == pytest.approx(scene.temperature, rel=0.1)  # the true T, from the true accuracy
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 10, 50])
+def test_the_compiled_pass_is_that_of_numpy(monkeypatch, dtype, k):
+    rng = np.random.default_rng(4)
+    z, b = (3 * rng.normal(size=(500, k))).astype(dtype), rng.normal(size=k)
+    compiled = matching.beliefs(z, 1.3, b)
+    monkeypatch.setattr(matching, "fused", lambda: None)
+    reference = matching.beliefs(z, 1.3, b)
+    assert compiled.share == pytest.approx(reference.share, rel=1e-12)
+    assert compiled[1:3] == pytest.approx(reference[1:3], rel=1e-12)
+    assert compiled.p == pytest.approx(reference.p, rel=1e-6)

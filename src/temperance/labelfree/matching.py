@@ -14,9 +14,11 @@ but a calibrated map knows how often the predictions *before* it are right.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+
+from temperance._kernels import fused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # of log T and of the class shares: far below what the beliefs are worth
 REACH = 1e4  # temperatures beyond this factor of the start are not looked at
 MAX_SWEEPS = 60
-NEAR = 0.2  # rows, as a share, that are still in the wrong class when Newton's method begins,
+NEAR = 0.3  # rows, as a share, that are still in the wrong class when Newton's method begins,
 NEWTON = 128  # and the most classes for which its K x K equations are worth their cost
 RIDGE = 1e-3
+STEP, GROWTH = 0.2, 2.0  # steps in log T from the start: the first, and how they grow
 
 
 def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
@@ -42,9 +45,32 @@ def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.
     return p
 
 
+class Beliefs(NamedTuple):
+    """What a map says of a sample, on average, and of each row."""
+
+    share: Matrix
+    """Mean probability of each class."""
+    sure: float
+    """Mean top probability."""
+    kept: float
+    """Mean probability of the predictions before the map."""
+    p: NDArray[np.floating]
+
+
+def beliefs(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Beliefs:
+    """Return what softmax(z / T + b) says: in one compiled pass where there are such."""
+    compiled = fused()
+    if compiled is not None:
+        b = np.broadcast_to(np.asarray(bias, dtype=np.float64), z.shape[1:])
+        return Beliefs(*compiled.beliefs(z, 1 / temperature, b))
+    p = probabilities(z, temperature, bias)
+    kept = float(p[np.arange(len(p)), z.argmax(axis=1)].mean())
+    return Beliefs(p.mean(axis=0), float(p.max(axis=1).mean()), kept, p)
+
+
 def confidence(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> float:
     """Return the mean top probability of softmax(z / T + b)."""
-    return float(probabilities(z, temperature, bias).max(axis=1).mean())
+    return beliefs(z, temperature, bias).sure
 
 
 def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
@@ -59,22 +85,22 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
     lowers that from anywhere; near the minimum Newton's method takes over where K is small.
     """
     log_q = np.log(np.maximum(q, 1e-12))
-    b, nearest, newton = bias, NEAR, len(q) <= NEWTON
+    b, before, near = bias, math.inf, NEAR if len(q) <= NEWTON else 0.0
     for _ in range(MAX_SWEEPS):
-        p = probabilities(z, temperature, b)
-        share = p.mean(axis=0)
+        share, _, _, p = beliefs(z, temperature, b)
         missed = float(np.abs(share - q).sum())
         if missed < TOLERANCE:
             break
-        if newton and missed < nearest:
-            nearest = missed  # a step that does not get nearer is the last of its kind
+        if missed >= before:
+            near = before / 4  # that was not near enough
+        if missed < near:
             curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
             step: Matrix = cast("Any", np.linalg.lstsq(curvature, q - share))[0]
-            b = b + step
         else:
-            newton = newton and nearest == NEAR
-            b = b + log_q - np.log(np.maximum(share, 1e-300))
+            step = log_q - np.log(np.maximum(share, 1e-300))
+        b = b + step
         b = b - b.mean()
+        before = missed
     return b
 
 
@@ -82,14 +108,11 @@ def match_belief(
     z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
 ) -> tuple[float, Matrix]:
     """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
-    predicted = z.argmax(axis=1)
-    rows = np.arange(len(predicted))
     guess = [np.zeros(z.shape[1])]
 
     def excess(t: float) -> float:
         guess[0] = match_prior(z, t, q, guess[0])
-        p = probabilities(z, t, shrink * guess[0])
-        return float(p[rows, predicted].mean()) - accuracy
+        return beliefs(z, t, shrink * guess[0]).kept - accuracy
 
     t = _falling_root(excess, start)
     return t, shrink * match_prior(z, t, q, guess[0])
@@ -98,15 +121,16 @@ def match_belief(
 def _falling_root(function: Callable[[float], float], start: float) -> float:
     """Root in log T of a function that falls with T; the nearer end where there is none.
 
-    The bracket is walked to in factors of two and narrowed by false position (Illinois), which
+    The bracket is walked to in growing steps and narrowed by false position (Illinois), which
     never evaluates a point twice: `match_belief` is exact only up to the sweeps it makes.
     """
     first = x = math.log(start)
     value = function(start)
-    step = math.copysign(math.log(2.0), value)
+    step = math.copysign(STEP, value)
     while True:
         old, before = x, value
         x += step
+        step *= GROWTH
         value = function(math.exp(x))
         if value * before <= 0:
             break

@@ -30,11 +30,11 @@ import numpy as np
 
 from temperance._checks import NotIdentified, check_prior, check_seed
 from temperance.labelfree.matching import (
+    beliefs,
     confidence,
     match_belief,
     match_confidence,
     match_prior,
-    probabilities,
 )
 from temperance.labelfree.profile import (
     SourceProfile,
@@ -235,10 +235,8 @@ def believe(
     """
     t = source.temperature * rescaling(z, source)
     b = shrink * match_prior(z, t, q, np.zeros(len(q))) if shrink > 0 else 0.0
-    p = probabilities(z, t, b)
-    sure = log_odds(float(p.max(axis=1).mean()))
-    belief = log_odds(float(p[np.arange(len(p)), z.argmax(axis=1)].mean()))
-    home = log_odds(1 - source.error)
+    said = beliefs(z, t, b)
+    sure, belief, home = log_odds(said.sure), log_odds(said.kept), log_odds(1 - source.error)
     return expit(home + stretch * (sure - home) + belief - sure)
 
 
