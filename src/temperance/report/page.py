@@ -84,9 +84,9 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
             else "no estimate could be made",
         },
         {
-            "name": "Estimated calibration error",
+            "name": "Calibration error",
             "value": _change(*error) if error_known else "not known",
-            "note": "distance of confidence from accuracy; lower is better",
+            "note": "estimated gap to the accuracy; lower is better",
         },
         {
             "name": "Temperature",
