@@ -140,7 +140,7 @@ def test_choosing_files_shows_answers_and_problems(page, photos):
 def test_two_hundred_files_can_be_dropped_and_the_rest_is_named(desktop, lesions):
     desktop.goto("/")
     drop(desktop, lesions(1)[0], 203)
-    expect(desktop.get_by_text("Done:")).to_be_visible(timeout=120_000)
+    expect(desktop.get_by_text("Done:")).to_be_visible(timeout=300_000)
     expect(desktop.locator("article.case")).to_have_count(200)
     expect(desktop.get_by_role("alert")).to_contain_text("203 files were dropped; the first 200")
 

@@ -128,3 +128,16 @@ def test_the_manual_quotes_the_records(script):
     assert quote.quoted(page) == page
     for site in ham10000.SITES:
         assert f"<!-- quoted: {site} -->" in page
+
+
+def test_the_manual_states_what_a_new_installation_does(script):
+    from temperance_skin_lesion.clinic import Agreement
+    from temperance_skin_lesion.decision import Policy
+
+    page = " ".join(script("quote").PAGE.read_text("utf-8").split())
+    policy, agreed = Policy(), Agreement()
+    low, high = agreed.temperature
+    assert f"has at least {policy.threshold:.2f}," in page
+    assert f"at least {policy.melanoma_threshold:.2f} or at most {policy.melanoma_ceiling}" in page
+    assert f"temperature {low:g} to {high:g}, class offsets at most {agreed.bias:g} apart" in page
+    assert f"at least {agreed.rows} pictures" in page

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,6 +52,17 @@ def test_the_model_card_says_what_the_validation_rows_say(model):
         f"NLL {tp.metrics.nll(fitted(z), y):.3f}, ECE {tp.metrics.ece(fitted(z), y):.3f}",
     ):
         assert said in card
+
+
+def test_the_weights_are_non_commercial_and_outside_the_wheel():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    packed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert not [p for p in packed if models.SHIPPED.is_relative_to(root / p)]
+    for note in (models.SHIPPED / "LICENSE.md", models.SHIPPED.parent / "MODEL_CARD.md"):
+        said = " ".join(note.read_text("utf-8").split())
+        assert "CC BY-NC 4.0" in said
+        assert "on-commercial" in said
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,19 @@ def test_a_mix_that_is_none_is_refused(browser, lesions, as_files, mix, word):
     assert word in response.text
 
 
+def test_the_demo_draws_its_own_pictures_and_no_other_server_does(browser, serve, settings):
+    for place in ("/demo/predict", "/demo/clinic"):
+        assert browser.post(place, data={"mix": "unknown"}).status_code == 404
+    demo = settings.model_copy(update={"demo": True, "data": settings.data / "demo"})
+    with serve(demo) as address:
+        judged = browser.post(f"{address}/demo/predict").text
+        assert judged.count('<article class="case') == 6
+        shares = dict.fromkeys([f"mix-{code}" for code in CODES], str(100 / 7))
+        proposed = browser.post(f"{address}/demo/clinic", data={"mix": "roughly", **shares})
+        assert proposed.url.path == "/maps/2"
+        assert "What would change" in proposed.text
+
+
 def test_risk_falls_as_fewer_cases_are_answered(model, assistant):
     from temperance_skin_lesion import thresholds
 

@@ -69,9 +69,11 @@ class Measured:
 
 def weekly_drift(session: Session, active: Active, weeks: int = 12) -> list[Week]:
     """Compare the newest weeks, newest first; each picture counts once."""
+    since = (datetime.now(UTC) - timedelta(weeks=weeks)).isoformat(timespec="milliseconds")
+    newest_cases = _newest_of_each_picture(active.map_row.model)
     rows = session.execute(
         select(Case.created, Case.logits)
-        .where(Case.id.in_(_newest_of_each_picture(active.map_row.model)))
+        .where(Case.id.in_(newest_cases), Case.created >= since)
         .order_by(Case.created.desc())
     ).all()
     by_week: dict[str, list[list[float]]] = {}
