@@ -11,7 +11,7 @@ import numpy as np
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from temperance.labelfree.uts import Deficit, reach_objective
+from temperance.labelfree.reach import Deficit, reach_objective
 from temperance.rows import as_rows
 
 FORMS = {

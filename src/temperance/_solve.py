@@ -31,20 +31,26 @@ class Solution:
     converged: bool
 
 
-def minimise_in_scale(moments: Moments, start: float, *, tolerance: float = TOLERANCE) -> Solution:
+def minimise_in_scale(
+    moments: Moments,
+    start: float,
+    *,
+    tolerance: float = TOLERANCE,
+    within: tuple[float, float] = (0.0, math.inf),
+) -> Solution:
     """Return the minimum over β > 0 of a convex function given by its relative moments.
 
     ``moments(beta)`` returns the value and β^r times the r-th derivative, for r = 1 … R, R ≥ 3.
     The step goes to the root of the Taylor polynomial of the first derivative, an error of order
     R; it is replaced by a bracketed geometric step when it leaves the bracket that the signs of the
     derivative have built. The caller has shown that a minimum exists, so the bracket is found,
-    never assumed.
+    never assumed, unless ``within`` says where a function that is not convex is to be followed.
 
     Prefer it for every one-parameter fit. With R = 6 it needs one evaluation from a start that is
     right to 2 %, two from one that is right to a third, and about 6 from one that is wrong by a
     factor of ten.
     """
-    low, high = 0.0, math.inf
+    low, high = within
     beta, value = start, math.inf
     for step in range(1, MAX_STEPS + 1):
         value, *derivatives = moments(beta)

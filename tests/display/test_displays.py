@@ -146,7 +146,7 @@ def test_risk_falls_where_fewer_rows_are_answered():
 
 
 def test_the_objective_has_its_minimum_where_uts_finds_it():
-    from temperance.labelfree.uts import Deficit, find_reach
+    from temperance.labelfree.reach import Deficit, find_reach
     from temperance.rows import as_rows
 
     rows = as_rows(Z)

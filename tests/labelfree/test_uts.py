@@ -10,6 +10,8 @@ import simulated
 from scipy.optimize import minimize_scalar
 
 import temperance as tp
+from temperance.labelfree import reach
+from temperance.rows import as_rows
 
 NETWORKS = [
     f"{data}_{net}"
@@ -69,6 +71,27 @@ def test_reference_form_is_the_authors_objective():
     z, q = leaning(), np.full(4, 0.25)
     fitted = tp.fit_uts(z, q, bag_size=None).temperature
     assert fitted == pytest.approx(brute_force(z, q), rel=2e-3)
+
+
+@pytest.mark.parametrize("k", [6, 60])
+def test_machine_code_agrees_with_numpy(k, monkeypatch):
+    z, q = (1.5 * leaning(5000, k)).astype(np.float32), np.full(k, 1 / k)
+    compiled = tp.fit_uts(z, q).temperature
+    with monkeypatch.context() as patch:
+        for place in ("_kernels", "labelfree.uts", "labelfree.reach"):
+            patch.setattr(f"temperance.{place}.fused", lambda: None)
+        assert tp.fit_uts(z, q).temperature == pytest.approx(compiled, rel=1e-9)
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_the_search_ends_in_the_lowest_point_of_the_objective(k):
+    z, q = leaning(3000, k), np.full(k, 1 / k)
+    rows = as_rows(z)
+    deficit = reach.Deficit.of(rows, q, None)
+    v = reach.find_reach(rows, q, deficit, "reference")
+    objective = reach.reach_objective(rows, q, deficit, "reference")
+    around = v * np.geomspace(2.0**-5, 2.0**5, 401)
+    assert objective(np.array([v]))[0] <= objective(around).min() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("form", ["paper", "appendix"])

@@ -10,7 +10,7 @@ import numpy as np
 from temperance import _checks
 from temperance.display.base import Display, applied
 from temperance.display.style import AFTER, BEFORE, ink, short
-from temperance.labelfree.uts import count_predictions
+from temperance.labelfree.reach import count_predictions
 from temperance.rows import as_rows
 
 if TYPE_CHECKING:

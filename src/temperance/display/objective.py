@@ -10,7 +10,8 @@ import numpy as np
 from temperance import _checks
 from temperance.display.base import Display
 from temperance.display.style import AFTER, ink
-from temperance.labelfree.uts import BAG, SPAN, Deficit, reach_objective
+from temperance.labelfree.reach import SPAN, Deficit, reach_objective
+from temperance.labelfree.uts import BAG
 from temperance.rows import as_rows
 
 if TYPE_CHECKING:

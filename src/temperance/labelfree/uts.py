@@ -20,30 +20,26 @@ Their optimum usually runs to w = 0, which is raised as `NotIdentified`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified, check_choice, check_integer, check_prior, check_seed
-from temperance._kernels import temperature_moments
-from temperance._solve import minimise_in_scale, search_in_scale
+from temperance._kernels import fused, temperature_moments
+from temperance._solve import TOLERANCE, minimise_in_scale
+from temperance.labelfree.reach import SOME, Deficit, find_reach, log_odds
 from temperance.maps import Temperature
 from temperance.rows import ArrayRows, Block, Rows, as_rows, shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
 
 BAG = 2_000  # the paper's own sample size, at which its deficits mean what they should
 MAX_BAGS = 10  # more bags would not narrow the answer by what the method is worth
-COVER = 0.99  # the authors' factor in the deficit
-SPAN = (1e-3, 1e3)  # of 1/w
-LEAST_DOUBT = 1e-6  # mean 1 - max p below which T has run to zero
+LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
 FORMS = ("reference", "paper", "appendix")
 
 
@@ -115,44 +111,6 @@ def fit_uts(
     return Temperature(float(np.exp(np.mean(logs))))
 
 
-@dataclass(frozen=True)
-class Deficit:
-    """Predicted counts of a target and how far they fall short of the prior."""
-
-    counts: NDArray[np.int64]
-    missing: Matrix
-
-    @classmethod
-    def of(cls, rows: Rows, q: Matrix, shrink_to: int | None) -> Deficit:
-        """Count predictions; with ``shrink_to``, tame the sampling noise of a small sample."""
-        counts = rows.reduce(count_predictions)[0]
-        n = int(counts.sum())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(q > 0, counts / (n * q), np.inf)
-        if shrink_to is not None and n < shrink_to:
-            ratio = 1 + (ratio - 1) * _shrinkage(ratio, q, n, shrink_to)
-        return cls(counts, np.maximum(0.0, 1 - COVER * ratio))
-
-
-def _shrinkage(ratio: Matrix, q: Matrix, n: int, size: int) -> float:
-    """Factor that gives relative deviations from n rows the size they would have from ``size``.
-
-    The mean square of n_k/(n q_k) - 1 is that of the true deviations plus (1 - q_k)/(n q_k) for the
-    sampling; the first is kept and the second replaced by its value at ``size`` rows.
-    """
-    here = q > 0
-    seen = float(np.mean((ratio[here] - 1) ** 2))
-    noise = float(np.mean((1 - q[here]) / q[here])) / n
-    true = max(0.0, seen - noise)
-    return min(1.0, np.sqrt((true + noise * n / size) / seen)) if seen > 0 else 1.0
-
-
-def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
-    """Return the number of rows predicted as each class."""
-    z = to_numpy(block.logits)
-    return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
-
-
 def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
     deficit = Deficit.of(rows, q, shrink_to)
     if np.count_nonzero(deficit.counts) < 2:
@@ -162,94 +120,57 @@ def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
     return 1 / _weighted_temperature(rows, v, form)
 
 
-def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
-    """Return 1/w*, the global minimum of J."""
-    try:
-        solution = search_in_scale(reach_objective(rows, q, deficit, form), *SPAN)
-    except NotIdentified as error:
-        msg = f"UTS in its {form} form has no optimal weight: {error}"
-        raise NotIdentified(msg) from None
-    if form != "reference":
-        n = int(deficit.counts.sum())
-        gain = float(((deficit.counts / n - q) ** 2).sum()) - solution.value
-        noise = float((q * (1 - q)).sum()) / n
-        if gain < noise:  # what chance does to the predicted counts; w = 0 is as good
-            msg = (
-                f"UTS in its {form} form has no optimal weight: against w = 0, where T is 0 too, "
-                f"the best w lowers the objective by {gain:.2g}, less than its noise {noise:.2g}."
-            )
-            raise NotIdentified(msg)
-    return solution.x
-
-
-def reach_objective(
-    rows: Rows, q: Matrix, deficit: Deficit, form: str
-) -> Callable[[Matrix], Matrix]:
-    """Return J as a function of many v = 1/w at once: one pass over the rows."""
-    wanted = deficit.missing if form == "reference" else q
-    share = deficit.counts / deficit.counts.sum()
-
-    def objective(v: Matrix) -> Matrix:
-        total = rows.reduce(lambda block: (_weights_by_class(block, v, form),))[0] / rows.n
-        if form != "reference":
-            total = total + share  # weight 1 where k is predicted
-        return ((total - wanted) ** 2).sum(axis=1)
-
-    return objective
-
-
-def _log_odds(z: Matrix) -> Matrix:
-    """``log p_k - log(1 - p_k)`` where k is not predicted, -inf where it is."""
-    top = z.argmax(axis=1)
-    rows = np.arange(len(top))
-    u = z - z[rows, top][:, None]
-    p = np.exp(u)
-    p /= p.sum(axis=1, keepdims=True)
-    odds = u + (np.log(p[rows, top])[:, None] - np.log1p(-np.minimum(p, 0.75)))
-    odds[rows, top] = -np.inf
-    return odds
-
-
-def _weights_by_class(block: Block, v: Matrix, form: str) -> Matrix:
-    """``Σ_{i: ŷ_i ≠ k} W_ik`` for each v = 1/w (rows) and class k (columns)."""
-    z = to_numpy(block.logits).astype(np.float64)
-    if form == "paper":
-        return np.stack([np.exp(x * _log_odds(z * x)).sum(axis=0) for x in v])
-    odds = _log_odds(z)
-    return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
+def weigh(z: NDArray[Any], odds: Matrix, v: float, share: float) -> tuple[Matrix, float]:
+    """Return ``A = Σ_k W_k`` of each row, and ``Σ W (max z - z)``, with W = 1 for the predicted."""
+    compiled = fused()
+    if compiled is not None:
+        return compiled.odds_mass(z, odds, v, share)
+    weights = share * np.exp(v * odds)
+    u = z.astype(np.float64)
+    u -= u.max(axis=1, keepdims=True)
+    return 1 + weights.sum(axis=1), -float(np.sum(weights * u))
 
 
 def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β."""
-
-    def moments(beta: float) -> tuple[float, ...]:
-        def statistic(block: Block) -> tuple[float, ...]:
-            z = to_numpy(block.logits)
-            odds = _log_odds(z.astype(np.float64) * (v if form == "paper" else 1.0))
-            weights = np.exp(v * odds)
-            if form == "reference":
-                weights /= z.shape[1] - 1
-            weights[np.arange(z.shape[0]), z.argmax(axis=1)] = 1.0
-            return temperature_moments(Block(z, weights, None), beta)
-
-        return rows.reduce(statistic)[:-4]
-
-    solution = minimise_in_scale(moments, 1.0)
-    if not solution.converged or _doubt(rows, solution.x) < LEAST_DOUBT:
+    some = rows.head(SOME)
+    start = 1.0
+    if some is not rows:
+        start, _ = _minimise_weighted(some, v, form, start, tolerance=1e-3)
+    beta, doubt = _minimise_weighted(rows, v, form, start)
+    if doubt < LEAST_DOUBT:
         msg = (
             f"UTS in its {form} form does not identify the temperature: it runs to "
-            f"{1 / solution.x:.3g}, because almost no weight falls on classes not predicted."
+            f"{1 / beta:.3g}, because almost no weight falls on classes not predicted."
         )
         raise NotIdentified(msg)
-    return solution.x
+    return beta
 
 
-def _doubt(rows: Rows, beta: float) -> float:
-    """Mean probability, at 1/T = β, of the classes that are not predicted."""
+def _minimise_weighted(
+    rows: Rows, v: float, form: str, start: float, tolerance: float = TOLERANCE
+) -> tuple[float, float]:
+    """Return β* and, at the last β on the way to it, the mean of -log max p: 0 when it runs away.
 
-    def statistic(block: Block) -> tuple[float]:
-        z = to_numpy(block.logits).astype(np.float64)
-        u = np.exp(beta * (z - z.max(axis=1, keepdims=True)))
-        return (float((1 - 1 / u.sum(axis=1)).sum()),)
+    The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the sum of
+    ``W (max z - z)`` is a constant.
+    """
+    scale = v if form == "paper" else 1.0
+    doubt = 0.0
 
-    return rows.reduce(statistic)[0] / rows.n
+    def statistic(block: Block, beta: float) -> tuple[float, ...]:
+        z = to_numpy(block.logits)
+        share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
+        mass, gap = weigh(z, log_odds(z if scale == 1 else z * scale), v, share)
+        return gap, *temperature_moments(Block(z, None, mass), beta)
+
+    def moments(beta: float) -> tuple[float, ...]:
+        nonlocal doubt
+        gap, value, first, *higher, _, _, _, mass = rows.reduce(
+            lambda block: statistic(block, beta)
+        )
+        doubt = value / mass
+        return (value + beta * gap, first + beta * gap, *higher)
+
+    solution = minimise_in_scale(moments, start, tolerance=tolerance)
+    return solution.x, doubt if solution.converged else 0.0

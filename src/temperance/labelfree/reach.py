@@ -1,0 +1,184 @@
+"""How far the weights of unsupervised temperature scaling reach: the first step of `uts`.
+
+    w* = argmin_w J(w),        J(w) = Σ_k ( (1/n) Σ_{i: ŷ_i ≠ k} W_ik(w) - m_k )²,
+    W_ik(w) = (p_ik / (1 - p_ik))^(1/w)
+
+written in v = 1/w and the log-odds o = log p/(1 - p), so that ``W = exp(v o)``. J is no convex
+function: a grid over twenty doublings of v, on some rows, finds the valley, where a doubling of v
+is the square of a weight; the derivatives ``Σ_i o^r W``, on all rows, find its lowest point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._arrays import to_numpy
+from temperance._checks import NotIdentified
+from temperance._kernels import fused
+from temperance._solve import Solution, minimise_in_scale, search_in_scale
+from temperance.rows import ArrayRows, Block, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+COVER = 0.99  # the authors' factor in the deficit
+SPAN = (2.0**-10, 2.0**10)  # of 1/w
+GRID = 41  # points of the first search, two to a doubling
+SOME = 250  # rows at least that it reads
+HELD = 1 << 22  # elements of which the odds are kept between passes
+UNLIKELY = -1e30  # log-odds of what is not counted
+
+
+@dataclass(frozen=True)
+class Deficit:
+    """Predicted counts of a target and how far they fall short of the prior."""
+
+    counts: NDArray[np.int64]
+    missing: Matrix
+
+    @classmethod
+    def of(cls, rows: Rows, q: Matrix, shrink_to: int | None) -> Deficit:
+        """Count predictions; with ``shrink_to``, tame the sampling noise of a small sample."""
+        counts = rows.reduce(count_predictions)[0]
+        n = int(counts.sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(q > 0, counts / (n * q), np.inf)
+        if shrink_to is not None and n < shrink_to:
+            ratio = 1 + (ratio - 1) * _shrinkage(ratio, q, n, shrink_to)
+        return cls(counts, np.maximum(0.0, 1 - COVER * ratio))
+
+
+def _shrinkage(ratio: Matrix, q: Matrix, n: int, size: int) -> float:
+    """Factor that gives relative deviations from n rows the size they would have from ``size``.
+
+    The mean square of n_k/(n q_k) - 1 is that of the true deviations plus (1 - q_k)/(n q_k) for the
+    sampling; the first is kept and the second replaced by its value at ``size`` rows.
+    """
+    here = q > 0
+    seen = float(np.mean((ratio[here] - 1) ** 2))
+    noise = float(np.mean((1 - q[here]) / q[here])) / n
+    true = max(0.0, seen - noise)
+    return min(1.0, np.sqrt((true + noise * n / size) / seen)) if seen > 0 else 1.0
+
+
+def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
+    """Return the number of rows predicted as each class."""
+    z = to_numpy(block.logits)
+    return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
+
+
+def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
+    """Return 1/w*, the global minimum of J."""
+    try:
+        if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
+            solution = search_in_scale(reach_objective(rows, q, deficit, form), *SPAN)
+        else:
+            solution = _search(rows, _wanted(q, deficit, form))
+    except NotIdentified as error:
+        msg = f"UTS in its {form} form has no optimal weight: {error}"
+        raise NotIdentified(msg) from None
+    if form != "reference":
+        n = int(deficit.counts.sum())
+        gain = float(((deficit.counts / n - q) ** 2).sum()) - solution.value
+        noise = float((q * (1 - q)).sum()) / n
+        if gain < noise:  # what chance does to the predicted counts; w = 0 is as good
+            msg = (
+                f"UTS in its {form} form has no optimal weight: against w = 0, where T is 0 too, "
+                f"the best w lowers the objective by {gain:.2g}, less than its noise {noise:.2g}."
+            )
+            raise NotIdentified(msg)
+    return solution.x
+
+
+def _wanted(q: Matrix, deficit: Deficit, form: str) -> Matrix:
+    """Mean weight of the rows where a class is not predicted; it is 1 where it is."""
+    return deficit.missing if form == "reference" else q - deficit.counts / deficit.counts.sum()
+
+
+def reach_objective(
+    rows: Rows, q: Matrix, deficit: Deficit, form: str
+) -> Callable[[Matrix], Matrix]:
+    """Return J as a function of many v = 1/w at once: one pass over the rows."""
+    wanted = _wanted(q, deficit, form)
+
+    def sums(block: Block, v: Matrix) -> Matrix:
+        z = to_numpy(block.logits).astype(np.float64)
+        if form == "paper":
+            return np.stack([np.exp(x * log_odds(z * x)).sum(axis=0) for x in v])
+        odds = log_odds(z)
+        return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
+
+    def objective(v: Matrix) -> Matrix:
+        total = rows.reduce(lambda block: (sums(block, v),))[0] / rows.n
+        return ((total - wanted) ** 2).sum(axis=1)
+
+    return objective
+
+
+def _search(rows: Rows, wanted: Matrix) -> Solution:
+    """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
+    odds = rows.mapped(log_odds)
+    if isinstance(rows, ArrayRows) and not rows.exceeds(HELD):
+        odds = ArrayRows(log_odds(rows.logits), checked=True)
+    some = odds.head(SOME)
+
+    def grid(v: Matrix) -> Matrix:
+        total = some.reduce(lambda block: (_grid_sums(block.logits, v),))[0] / some.n
+        return ((total - wanted) ** 2).sum(axis=1)
+
+    def moments(v: float) -> tuple[float, ...]:
+        s0, s1, s2, s3 = odds.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
+        d = s0 - wanted
+        higher = (d * s1, s1 * s1 + d * s2, 3 * s1 * s2 + d * s3)
+        return float(d @ d), *(2 * float(np.sum(term)) for term in higher)
+
+    start = search_in_scale(grid, *SPAN, points=GRID, rounds=0).x
+    return minimise_in_scale(moments, start, tolerance=1e-8, within=(start / 4, start * 4))
+
+
+def log_odds(logits: NDArray[Any]) -> Matrix:
+    """Return ``log p_k - log(1 - p_k)`` where k is not predicted, next to -∞ where it is."""
+    z, compiled = to_numpy(logits), fused()
+    if compiled is not None:
+        return compiled.log_odds(z)
+    u = z.astype(np.float64)
+    u -= u.max(axis=1, keepdims=True)
+    e = np.exp(u)
+    rest = e.sum(axis=1, keepdims=True) - e
+    predicted = np.arange(len(u)), z.argmax(axis=1)
+    rest[predicted] = 1.0
+    u -= np.log(rest, out=rest)
+    u[predicted] = UNLIKELY
+    return u
+
+
+def _grid_sums(odds: Matrix, v: Matrix) -> Matrix:
+    """``Σ_i W_ik`` for each v = 1/w, of which every other is twice the one before."""
+    out = np.empty((len(v), odds.shape[1]))
+    for first in (0, 1):
+        e = np.exp(v[first] * odds)
+        for j in range(first, len(v), 2):
+            out[j] = e.sum(axis=0)
+            e *= e
+    return out
+
+
+def exponential_sums(odds: Matrix, v: float) -> Matrix:
+    """Return ``Σ_i (v o_ik)^r W_ik`` for r = 0 … 3: sums and derivatives of the weights."""
+    compiled = fused()
+    if compiled is not None:
+        return compiled.exponential_sums(odds, v)
+    u = v * odds
+    e = np.exp(u)
+    out = np.empty((4, odds.shape[1]))
+    for r in range(4):
+        out[r] = e.sum(axis=0)
+        e *= u
+    return out
