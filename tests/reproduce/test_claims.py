@@ -39,9 +39,7 @@ TABLE = [
 
 
 def test_a_claim_holds_in_every_case_or_says_in_how_many():
-    assert verdict(TABLE, "UTS improves").word == "holds"
-    worse = [replace(r, reproduced=4.0) if r.key[1::3] == ("a", "UTS") else r for r in TABLE]
-    assert worse != TABLE
+    assert verdict(TABLE, "UTS improves").word == "holds in all 3"
     one = [replace(r, reproduced=4.0) if (r.group, r.method) == ("a", "UTS") else r for r in TABLE]
     assert verdict(one, "UTS improves").word == "holds in 2 of 3"
     two = [replace(r, reproduced=4.0) if r.group < "c" and r.method == "UTS" else r for r in TABLE]
@@ -64,14 +62,14 @@ def test_a_temperature_that_falls_with_rows_is_found():
     falling = [record("a", "UTS", t, x=n, **facts) for n, t in fall.items()]
     steady = [record("a", "UTS in bags", 1.8, x=n, **facts) for n in fall]
     assert verdict(falling, "More rows do not change").word == "does not hold: in 0 of 1"
-    assert verdict(steady, "Bags of 2,000").word == "holds"
+    assert verdict(steady, "Bags of 2,000").word == "holds in all 1"
 
 
 def test_noise_that_makes_ts_worse_than_nothing():
     base = record("a", "uncalibrated", 1.0, x=0.0, item="label-noise")
     noisy = [record("a", "TS", v, x=s, item="label-noise") for s, v in ((0.1, 0.9), (0.5, 1.4))]
     assert verdict([base, *noisy], "Even a small").word == "does not hold: in 0 of 1"
-    assert verdict([base, *noisy], "TS is extremely").word == "holds"
+    assert verdict([base, *noisy], "TS is extremely").word == "holds in all 1"
 
 
 def test_without_shift_there_is_no_case_of_shift():

@@ -68,5 +68,5 @@ def show_claims(records: dict[str, list[Record]]) -> None:
 def _cell(record: Record | None) -> str:
     if record is None or record.reproduced is None:
         return ""
-    printed = f" ({record.reported['mean']:.4g})" if record.reported else ""
-    return f"{record.reproduced:.4g}{printed}"
+    printed = f" ({record.reported['mean']:.4f})" if record.reported else ""
+    return f"{record.reproduced:.4f}{printed}"

@@ -48,7 +48,7 @@ class Verdict:
         if self.n == 0:
             return "not run"
         if self.true == self.n:
-            return "holds"
+            return f"holds in all {self.n}"
         share = f"in {self.true} of {self.n}"
         return f"holds {share}" if 2 * self.true >= self.n else f"does not hold: {share}"
 

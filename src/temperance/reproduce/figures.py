@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from temperance.reproduce.lookup import Lookup
 from temperance.reproduce.paper_rows import title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -78,7 +79,11 @@ def _curve(ax: Axes, x: Any, y: Any, sd: Any, method: str) -> None:
     ax.plot(x, y, color=colour, marker=marker, linestyle=dash, linewidth=1.2, markersize=3)
 
 
-def _label_ends(ax: Axes, ends: dict[str, tuple[float, float]]) -> None:
+def _label_ends(
+    ax: Axes,
+    ends: dict[str, tuple[float, float]],
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Write the name of each line beside its end, apart from each other."""
     if not ends:
         return
@@ -90,23 +95,39 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, float]]) -> None:
         a, b, c = np.log([low, high, max(y, low)]) if log else (low, high, y)
         return float(np.clip((c - a) / (b - a), 0, 1))
 
-    places = {m: at(y) for m, (_, y) in ends.items()}
-    spread: list[float] = []
-    for m in sorted(places, key=lambda m: places[m]):
-        spread.append(max(places[m], spread[-1] + ROOM) if spread else places[m])
-    excess = max(0.0, spread[-1] - 1.0)
-    for m, height in zip(sorted(places, key=lambda m: places[m]), spread, strict=True):
+    names = sorted(ends, key=lambda m: ends[m][1])
+    places = [at(ends[m][1]) for m in names]
+    for m, place, height in zip(names, places, _apart(places), strict=True):
         ax.annotate(
-            m,
-            (1.0, places[m]),
-            (1.06, height - excess),
+            aliases.get(m, m),
+            (1.0, place),
+            (1.07, height),
             xycoords="axes fraction",
             va="center",
             color=LOOK[m][0],
             fontsize=7,
-            arrowprops={"arrowstyle": "-", "color": LOOK[m][0], "linewidth": 0.5, "shrinkA": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": LOOK[m][0],
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 2,
+                "relpos": (0, 0.5),
+            },
             annotation_clip=False,
         )
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """Push rising heights apart, both ways, until there is room for a line of text between."""
+    heights = list(places)
+    for _ in range(200):
+        for i in range(len(heights) - 1):
+            lack = ROOM - (heights[i + 1] - heights[i])
+            if lack > 0:
+                heights[i] -= lack / 2
+                heights[i + 1] += lack / 2
+    return heights
 
 
 def _curves(
@@ -198,10 +219,12 @@ def _shift_panels(t: Lookup, columns: int, metrics: Sequence[tuple[str, str]]) -
         layout="constrained",
     )
     for line, (metric, label) in zip(axes, metrics, strict=True):
+        # One temperature leaves the accuracy as it is: all of them share a line.
+        shown = ["TS", "prior-matched"] if metric == "accuracy" else methods
         for ax, group in zip(line, groups, strict=True):
-            ends = _curves(t, ax, group, metric, methods)
+            ends = _curves(t, ax, group, metric, shown)
             if ax is line[-1]:
-                _label_ends(ax, ends)
+                _label_ends(ax, ends, {"TS": "every temperature"} if metric == "accuracy" else {})
         line[0].set_ylabel(label)
     for ax, group in zip(axes[0], groups, strict=True):
         ax.set_title(title(group))
@@ -216,8 +239,9 @@ def _unit(group: str) -> str:
 
 def shifts(t: Lookup) -> Figure:
     """Accuracy and Brier score against the degree of the three shifts of figure 2."""
-    metrics = (("accuracy", "accuracy, %"), ("brier", "Brier score"), ("nll", "NLL"))
-    return _shift_panels(t, len(t.groups()), metrics[:2])
+    return _shift_panels(
+        t, len(t.groups()), (("accuracy", "accuracy, %"), ("brier", "Brier score"))
+    )
 
 
 def corruptions(t: Lookup) -> Figure:
