@@ -175,10 +175,11 @@ class BlockCheck:
         check_finite(block, self.name, self._start + self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
-        if self._falling or self._rising:
-            xp, left, right = namespace(block), block[:, :-1], block[:, 1:]
-            self._falling &= bool(xp.all(right <= left))
-            self._rising &= bool(xp.all(right >= left))
+        for rows in (block[:1, :], block):  # the first row mostly settles it
+            if self._falling or self._rising:
+                xp, left, right = namespace(rows), rows[:, :-1], rows[:, 1:]
+                self._falling &= bool(xp.all(right <= left))
+                self._rising &= bool(xp.all(right >= left))
         self.rows += int(block.shape[0])
 
     def __add__(self, other: BlockCheck) -> BlockCheck:

@@ -242,6 +242,22 @@ def _side_by_side(rows: Any, x: Any, lanes: Any) -> None:
             lanes[i] = _larger(column[i], lanes[i])
 
 
+@_inlined(fastmath=SUMS)
+def _label_lanes(rows: Any, start: int, hard: Any, soft: Any, weight: Any, lanes: Any) -> None:
+    """Write what `_labelled` returns of each row, which is in its lane already."""
+    count = _U(rows.shape[0])
+    if hard.size and not weight.size:
+        labels = hard[start : start + LANES]
+        for i in range(count):
+            lanes[_GAP + i] = lanes[i] - rows[i, labels[i]]
+            lanes[_MASS + i] = 1.0
+        return
+    for i in range(rows.shape[0]):
+        gap, mass = _labelled(rows[i], lanes[i], start + i, hard, soft, weight)
+        lanes[_GAP + _U(i)] = gap
+        lanes[_MASS + _U(i)] = mass
+
+
 def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
     n, n_classes = z.shape
     scale = beta * LOG2_E
@@ -273,10 +289,7 @@ def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> A
                 lanes[_S5 + i] += e
                 e *= u
                 lanes[_S6 + i] += e
-        for i in range(rows.shape[0]):
-            gap, mass = _labelled(rows[i], lanes[i], start + i, hard, soft, weight)
-            lanes[_GAP + _U(i)] = gap
-            lanes[_MASS + _U(i)] = mass
+        _label_lanes(rows, start, hard, soft, weight, lanes)
         for i in range(count):
             s0, gap, mass = lanes[_S0 + i], lanes[_GAP + i], lanes[_MASS + i]
             c = _scaled_cumulants(

@@ -60,16 +60,17 @@ def temperature_moments(block: Block, beta: float) -> Totals:
     xp = namespace(block.logits)
     with np.errstate(over="ignore", invalid="ignore"):  # who fits checks the scale
         z = xp.astype(block.logits, xp.float64)
-        z = z - xp.max(z, axis=1, keepdims=True)
+        z -= xp.max(z, axis=1, keepdims=True)
         own, mass = _of_labels(z, block)
         mean = xp.sum(z, axis=1) / z.shape[1]
-        s0, *moments = _power_sums(z * beta)
-        cumulants = cumulants_of(*(m / s0 for m in moments))
         below = -float(xp.sum(own))
-        sums = (xp.log(s0), *cumulants, mean)
-        value, first, *others, means = (float(xp.sum(mass * column)) for column in sums)
+        z *= beta
+        s0, *moments = _power_sums(z)
+        cumulants = cumulants_of(*(m / s0 for m in moments))
+        sums = xp.stack([xp.log(s0), *cumulants, mean, xp.ones_like(mass)]) @ mass
+        value, first, *others, means, total = (float(sums[j]) for j in range(DERIVATIVES + 3))
     target = beta * below
-    edges = (below, -below - means, -means, float(xp.sum(mass)))
+    edges = (below, -below - means, -means, total)
     return (value + target, first + target, *others, *edges)
 
 

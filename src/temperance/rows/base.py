@@ -15,7 +15,7 @@ from temperance._progress import tracked
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 1 << 16  # elements of a block: its working copies stay in a core's second-level cache
+BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
 
 Totals = tuple[Any, ...]
 
