@@ -338,7 +338,7 @@ def mean_nll(z: np.ndarray, y: np.ndarray, beta: float = 1.0) -> float:
     total = 0.0
     for start in range(0, len(z), 1_000):
         part = log_softmax(beta * z[start : start + 1_000].astype(np.float64), axis=1)
-        total -= part[np.arange(len(part)), y[start : start + 1_000]].sum()
+        total -= float(part[np.arange(len(part)), y[start : start + 1_000]].sum())
     return total / len(z)
 
 
@@ -376,9 +376,10 @@ def temperature(n: int, k: int, rounds: int) -> Row:
     extra: dict[str, Row] = {}
     for one in live:
         if one is not plain:
-            excess = mean_nll(z, y, 1 / one.result) - best
-            extra[one.name] = {"excess": excess, "correct": excess < 1e-5, "T": float(one.result)}
-            extra[one.name]["error"] = abs(one.result * beta - 1)
+            t = float(one.result)
+            excess = mean_nll(z, y, 1 / t) - best
+            extra[one.name] = {"excess": excess, "correct": bool(excess < 1e-5), "T": t}
+            extra[one.name]["error"] = abs(t * beta - 1)
             if one.ours:
                 extra[one.name]["passes"] = passes(z, y)
     return table(f"temperature, {n} x {k} float32: ratio to the fastest peer", live, extra)

@@ -87,6 +87,8 @@ def _taylor_step(derivatives: list[float]) -> tuple[float, float]:
         if not slope > 0.1:  # far from 1, its value at 0: the polynomial is not to be trusted
             return _halley(c), abs(c[2] * change**3)
         change -= value / slope
+        if abs(value) < 1e-15:
+            break
     return change, max(abs(c[-1]), abs(c[-2])) * abs(change) ** len(c)
 
 

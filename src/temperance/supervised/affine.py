@@ -19,7 +19,7 @@ import numpy as np
 from temperance._checks import NotIdentified, check_number
 from temperance.maps import BiasedTemperature, MatrixMap, VectorMap
 from temperance.rows import as_labelled_rows
-from temperance.supervised.likelihood import Cholesky, Kronecker, Likelihood
+from temperance.supervised.likelihood import Cholesky, Likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,7 +142,7 @@ def fit_matrix(
     def pack(gain: Vector, bias: Vector) -> Vector:
         return np.column_stack([gain, bias]).ravel()
 
-    space = Kronecker(*likelihood.full_curvature())
-    x = likelihood.minimise(unpack, pack, pack(np.eye(k), likelihood.bias), space)
+    start = pack(np.eye(k), likelihood.bias)
+    x = likelihood.minimise(unpack, pack, start, likelihood.matrix_space())
     weight, bias = unpack(x)
     return MatrixMap(weight * likelihood.unit, bias - bias.mean())

@@ -8,9 +8,10 @@ is nearly the identity: there it needs a third of the passes. That curvature is
 
     Σ_i w_i (diag p_i - p_i p_iᵀ) ⊗ x_i x_iᵀ,        x = (z, 1),  p = softmax(z + b)
 
-exactly, for maps with a gain for each class (`Cholesky`). For a matrix it is approximated by a
-product, ``diag(π) ⊗ mean x xᵀ`` (`Kronecker`), where π are the frequencies of the classes, which
-the mean of p is at the optimum. So that it is nearly so at the start, ``b = log(π / mean p)``.
+exactly, for maps with a gain for each class and for a matrix of few (`Cholesky`). For a matrix of
+many classes it is approximated by a product, ``diag(π) ⊗ mean x xᵀ`` (`Kronecker`), where π are
+the frequencies of the classes, which the mean of p is at the optimum. So that it is nearly so at
+the start, ``b = log(π / mean p)``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
+FEW_CLASSES = 20  # up to which the curvature of a matrix is worth its K⁴ numbers
 TINY = 1e-100  # weight of a class that is believed nowhere
 RIDGE = 1e-6  # of the mean curvature: adding a constant to all biases has none
 
@@ -116,11 +118,22 @@ class Likelihood:
         h[:k, :k] += 2 * self.penalty * (np.eye(k) - 1 / k)
         return h
 
-    def full_curvature(self) -> tuple[Vector, Vector, float]:
-        """Return the factors of the curvature in W and b: one pass."""
-        unit = self.unit
-        (products,) = self.rows.reduce(lambda block: _full_products(block, unit))
-        return self.frequencies, products / self.mass, 2 * self.penalty
+    def matrix_space(self) -> Space:
+        """Return coordinates for a matrix and its bias, row by row: one pass."""
+        unit, bias, k = self.unit, self.bias, self.rows.n_classes
+        if k > FEW_CLASSES:
+            (products,) = self.rows.reduce(lambda block: _factor(block, unit))
+            return Kronecker(self.frequencies, products / self.mass, 2 * self.penalty)
+        totals = self.rows.reduce(lambda block: _matrix_products(block, unit, bias))
+        products, own = (total / self.mass for total in totals)
+        h = -products
+        for j in range(k):
+            place = slice(j * (k + 1), (j + 1) * (k + 1))
+            h[place, place] += own[place]
+        h += 2 * self.penalty * np.eye(len(h))
+        diagonal = np.arange(k) * (k + 2)
+        h[np.ix_(diagonal, diagonal)] -= 2 * self.penalty / k
+        return Cholesky(h)
 
     def minimise(
         self,
@@ -228,7 +241,16 @@ def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
     return x.T @ x, w @ (pz * z), w @ pz, w @ p
 
 
-def _full_products(block: Block, unit: float) -> Totals:
+def _matrix_products(block: Block, unit: float, bias: Vector) -> Totals:
+    """``Σ w a aᵀ`` and ``Σ w a xᵀ`` of ``x = (z, 1)`` and ``a = p ⊗ x``."""
+    z, p, w = _believed(block, unit, bias)
+    x = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+    a = (p[:, :, None] * x[:, None, :]).reshape(len(z), -1)
+    weighted = a * w[:, None]
+    return weighted.T @ a, weighted.T @ x
+
+
+def _factor(block: Block, unit: float) -> Totals:
     """``Σ w x xᵀ`` of ``x = (z, 1)``."""
     z = to_numpy(block.logits).astype(np.float64) * unit
     x = np.concatenate([z, np.ones((len(z), 1))], axis=1)

@@ -14,7 +14,7 @@ import math
 
 from temperance._checks import InputError, NotIdentified, check_scale
 from temperance._kernels import temperature_moments
-from temperance._solve import Solution, minimise_in_scale
+from temperance._solve import TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Rows, as_labelled_rows
 
@@ -74,13 +74,13 @@ def solve_temperature(rows: Rows) -> Solution:
     return _minimise(rows, _start(rows))
 
 
-def _minimise(rows: Rows, start: float, **options: float) -> Solution:
+def _minimise(rows: Rows, start: float, tolerance: float = TOLERANCE) -> Solution:
     def moments(beta: float) -> tuple[float, ...]:
         totals = rows.reduce(lambda block: temperature_moments(block, beta))
         _check_identified(rows.n, *totals[-4:])
         return totals[:-4]
 
-    return minimise_in_scale(moments, start, **options)
+    return minimise_in_scale(moments, start, tolerance=tolerance)
 
 
 def _check_identified(n: int, below: float, above: float, spread: float, mass: float) -> None:
