@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import mmap
 from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
 
 from temperance import _checks
 from temperance._arrays import Array, detached, on_host, to_numpy
 from temperance.rows.base import Block, Rows, rows_per_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
+
+
+RESIDENT = 1 << 25  # bytes of a file that a pass leaves mapped
 
 
 @final
@@ -51,11 +57,14 @@ class ArrayRows(Rows):
         check = None if self._checked else _checks.BlockCheck(self._name)
         whole = Block(self.logits, self.labels, self.weight)
         size = rows_per_block(self.n_classes)
+        release = _releaser(self.logits, size)
         for start in range(0, self.n, size):
             block = whole.pick(slice(start, min(start + size, self.n)))
             if check is not None:
                 check.see(block.logits)
             yield block
+            if release is not None:
+                release()
         if check is not None:
             check.finish(self.n_classes)
             self._checked = True
@@ -64,3 +73,26 @@ class ArrayRows(Rows):
         """Return a view of every ``stride``-th row."""
         thin = Block(self.logits, self.labels, self.weight).pick(slice(None, None, stride))
         return ArrayRows(*thin, name=self._name, checked=self._checked)
+
+
+def _releaser(array: Array, size: int) -> Callable[[], None] | None:
+    """Return what is called after each block of a file that is mapped, None for other arrays.
+
+    Pages that have been read count as memory of the process for as long as the file is mapped, so
+    now and then they are given back to the system, which keeps them while it has room.
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap) and base.mode == "c":
+            return None  # its changes live in these pages and nowhere else
+        base = base.base
+    if not isinstance(base, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+    file, every = base, max(1, RESIDENT // max(1, abs(array.strides[0]) * size))
+    calls = itertools.count(1)
+
+    def release() -> None:
+        if next(calls) % every == 0:
+            file.madvise(mmap.MADV_DONTNEED)
+
+    return release
