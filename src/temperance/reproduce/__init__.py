@@ -96,5 +96,6 @@ def run(
         asked = methods or [m for m in item.methods if m not in there]
         if asked:
             kept = [r for r in kept if r.method not in asked] + measure(asked)
+            kept.sort(key=lambda r: (r.x or 0, item.methods.index(r.method)))
             write(path, kept)
         yield group, kept
