@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import temperance as tp
+from temperance.rows import as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from temperance.files import Table
     from temperance.maps import Map
+    from temperance.rows import Rows
 
 FITS: dict[str, Callable[[Any, Any], Map]] = {
     "temperature": tp.fit_temperature,
@@ -31,10 +31,13 @@ METRICS = {
 }
 
 
-def after(fitted: Map, rows: Table) -> NDArray[Any]:
-    """Return the logits after a map, in single precision at least: half would overflow or round."""
+def after(fitted: Map, rows: Table) -> Rows:
+    """Return labelled rows after a map, applied to each block as it is read.
+
+    In single precision at least: half would overflow or round.
+    """
     dtype = np.result_type(rows.logits.dtype, np.float32)
-    return np.concatenate(list(rows.mapped(lambda z: fitted(z.astype(dtype)))))
+    return as_rows(rows.logits, rows.labels).mapped(lambda z: fitted(z.astype(dtype)))
 
 
 def measure(logits: Any, rows: Table) -> dict[str, list[float]]:
