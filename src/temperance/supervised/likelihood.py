@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
+ROUGH = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
+FINE = {"ftol": 1e-11, "gtol": 1e-7}
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
 FEW_CLASSES = 20  # up to which the curvature of a matrix is worth its K⁴ numbers
 TINY = 1e-100  # weight of a class that is believed nowhere
-RIDGE = 1e-6  # of the mean curvature: adding a constant to all biases has none
+RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
 
 
 class Space(Protocol):
@@ -52,23 +54,30 @@ class Space(Protocol):
 
 
 class Cholesky:
-    """``x = L⁻ᵀ x'`` with ``H = L Lᵀ``."""
+    """``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that this has a diagonal of ones."""
 
     def __init__(self, curvature: Vector) -> None:
-        ridge = RIDGE * np.trace(curvature) / len(curvature)
-        self._root: Vector = np.linalg.cholesky(curvature + ridge * np.eye(len(curvature)))
+        diagonal = np.maximum(np.diagonal(curvature), 0)
+        self._scale: Any = 1 / np.sqrt(diagonal + RIDGE * np.median(diagonal) + TINY)
+        scaled = curvature * self._scale * self._scale[:, None]
+        one = np.eye(len(scaled))
+        try:
+            self._root: Vector = np.linalg.cholesky(scaled + RIDGE * one)
+        except np.linalg.LinAlgError:  # giant logits: rounding has eaten the curvature
+            self._root = one
 
     def plain(self, x: Vector) -> Vector:
-        """Return ``L⁻ᵀ x'``."""
+        """Return ``D L⁻ᵀ x'``."""
         from scipy.linalg import solve_triangular
 
-        return solve_triangular(self._root, x, trans="T", lower=True)
+        return self._scale * solve_triangular(self._root, x, trans="T", lower=True)
 
     def white(self, gradient: Vector) -> Vector:
-        """Return ``L⁻¹ g``."""
+        """Return ``L⁻¹ D g``."""
         from scipy.linalg import solve_triangular
 
-        return solve_triangular(self._root, gradient, lower=True)
+        scaled: Vector = self._scale * gradient
+        return solve_triangular(self._root, scaled, lower=True)
 
 
 class Kronecker:
@@ -76,7 +85,7 @@ class Kronecker:
 
     def __init__(self, h: Vector, s: Vector, c: float) -> None:
         values, self._vectors = np.linalg.eigh(s)
-        floor = RIDGE * values.mean()
+        floor = RIDGE * np.median(values)
         self._root = np.sqrt(np.multiply.outer(h + RIDGE * h.mean(), np.maximum(values, floor)) + c)
 
     def plain(self, x: Vector) -> Vector:
@@ -145,11 +154,12 @@ class Likelihood:
         """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
         from scipy.optimize import minimize
 
+        optimise: Any = minimize
         unit = self.unit  # the statistic may travel to other machines; the problem stays here
 
-        def objective(white: Vector) -> tuple[float, Vector]:
+        def objective(white: Vector, dtype: type[np.floating[Any]]) -> tuple[float, Vector]:
             gain, bias = unpack(start + space.plain(white))
-            totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit))
+            totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit, dtype))
             loss, d_gain, d_bias, short = (t / self.mass for t in totals)
             if self.penalty:
                 excess, d_excess = _away_from_temperature(gain)
@@ -160,16 +170,16 @@ class Likelihood:
                 raise self._runs_away
             return float(loss), space.white(pack(d_gain, d_bias))
 
-        result = minimize(
-            objective,
-            np.zeros_like(start),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-7},
-        )
-        if result.status == STEPS_SPENT:
-            raise self._runs_away
-        return start + space.plain(result.x)
+        x = np.zeros_like(start)
+        for dtype, enough in ((np.float32, ROUGH), (np.float64, FINE)):
+            options = {"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, **enough}
+            result: Any = optimise(
+                objective, x, args=(dtype,), jac=True, method="L-BFGS-B", options=options
+            )
+            if result.status == STEPS_SPENT:
+                raise self._runs_away
+            x = result.x
+        return start + space.plain(x)
 
     @property
     def _runs_away(self) -> NotIdentified:
@@ -179,9 +189,10 @@ class Likelihood:
         )
 
 
-def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals:
+def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any) -> Totals:
     """Return the NLL, its gradients, and the weight of rows not surely right: p_y at most 1/2."""
-    z = to_numpy(block.logits).astype(np.float64) * unit
+    z = _in_units(to_numpy(block.logits), unit, dtype)
+    gain, bias = gain.astype(dtype), bias.astype(dtype)
     v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias
     top = v.max(axis=1, keepdims=True)
     p = np.exp(v - top)
@@ -203,6 +214,13 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float) -> Totals:
     p *= w[:, None]
     d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)
     return float(loss), d_gain, p.sum(axis=0), float(short)
+
+
+def _in_units(z: NDArray[Any], unit: float, dtype: Any) -> NDArray[Any]:
+    """Logits times ``unit``; wide ones, whose scale may be beyond float32, are multiplied first."""
+    if z.dtype.itemsize <= 4 and dtype is np.float32:
+        return z * np.float32(unit)
+    return np.multiply(z, unit, dtype=np.float64).astype(dtype, copy=False)
 
 
 def _away_from_temperature(gain: Any) -> tuple[float, Any]:
