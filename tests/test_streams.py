@@ -250,7 +250,7 @@ def test_progress_is_shown_by_pass(data, monkeypatch):
     monkeypatch.setattr(_progress.sys, "stderr", terminal)
     monkeypatch.setattr(_progress, "PATIENCE", -1.0)
     monkeypatch.setattr(_progress, "PERIOD", -1.0)
-    monkeypatch.setattr(base, "BLOCK", 1 << 12)
+    monkeypatch.setattr(base, "BLOCK", 1 << 16)  # two blocks
     rows = as_rows(cut(*data))
     tp.metrics.nll(rows)
     tp.metrics.nll(rows)

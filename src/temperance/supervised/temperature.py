@@ -18,7 +18,7 @@ from temperance._solve import TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Rows, as_labelled_rows
 
-FEW = 500  # rows below which a sample is not worth its while
+FEW = 300  # rows below which a sample is not worth its while
 SAMPLE = 8_192  # rows that give 1/T to 1 %, from where one pass over the whole is enough
 SHARE = 8  # of the rows at most one in so many is in the sample
 ROUGH = 1e-3  # error of the optimum of a sample, small against that of sampling
