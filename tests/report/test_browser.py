@@ -53,11 +53,14 @@ def pages(tmp_path_factory):
         calibration(kind).to_html(path)
     cal = calibration("improved")
     paths["with labels"] = folder / "audit.html"
-    report.to_html(cal, paths["with labels"], audit=cal.audit(*simulated(2000, seed=1)))
+    logits, labels = simulated(2000, seed=1)
+    report.to_html(cal, paths["with labels"], audit=cal.audit(logits, labels))
+    paths["contradicted"] = folder / "contradicted.html"
+    report.to_html(cal, paths["contradicted"], audit=cal.audit(logits, (labels + 1) % 5))
     return paths
 
 
-@pytest.fixture(params=[*KINDS, "with labels"])
+@pytest.fixture(params=[*KINDS, "with labels", "contradicted"])
 def path(request, pages):
     return pages[request.param]
 

@@ -195,6 +195,7 @@ def test_the_summary_of_a_notebook(case):
     summary = cal._repr_html_()
     page = Page(summary)
     assert f"Verdict: {cal.verdict}" in page.text
+    assert ("calibrated" in page.words) == (cal.verdict != "refused")
     assert len(summary) < 20_000
     assert "<script" not in summary
 

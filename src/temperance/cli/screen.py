@@ -99,7 +99,10 @@ def show_calibration(calibration: Any) -> None:
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
     say(meaning(calibration))
     say()
-    table(("estimated without labels", "before", "after"), estimate_rows(calibration))
+    columns = 2 if calibration.verdict == "refused" else 3  # without a map there is no after
+    rows = [("estimated without labels", "before", "after"), *estimate_rows(calibration)]
+    header, *rows = (row[:columns] for row in rows)
+    table(header, rows)
     show_findings(calibration.findings)
 
 
