@@ -89,9 +89,8 @@ def run(
         if cells not in group:
             continue
         path = records / f"{group}.json"
-        kept = read(path) if path.exists() else []
-        if kept and any(r.needs for r in kept):
-            kept = []  # what was missing may have come
+        # What was missing may have come: only numbers are kept.
+        kept = [r for r in read(path) if r.needs is None] if path.exists() else []
         there = {r.method for r in kept}
         asked = methods or [m for m in item.methods if m not in there]
         if asked:

@@ -41,10 +41,11 @@ LOOK = {
     "SVI": ("#CC79A7", "X", "-"),
     "ensemble": ("#009E73", "D", "-"),
 }
+EDGE = 1.9  # of the ratios in the table's figure; beyond it stands the number
 ROOM = 0.09  # of the height of a panel, between two labels
 
 
-PRINT = {"savefig.facecolor": "white", "figure.labelsize": 9, "axes.titlesize": 8.5}
+PRINT = {"savefig.facecolor": "white", "figure.labelsize": 9, "axes.titlesize": 7.5}
 
 
 def draw(name: str, records: Iterable[Record], path: Path) -> None:
@@ -73,6 +74,11 @@ def _grid(
     return figure, list(axes.flat[:n])
 
 
+def _known(t: Lookup) -> list[str]:
+    """Return the methods of the records, in one order for all figures."""
+    return [m for m in LOOK if m in t.methods()]
+
+
 def _curve(ax: Axes, x: Any, y: Any, sd: Any, method: str) -> None:
     colour, marker, dash = LOOK[method]
     ax.fill_between(x, y - sd, y + sd, color=colour, alpha=0.15, linewidth=0)
@@ -83,6 +89,8 @@ def _label_ends(
     ax: Axes,
     ends: dict[str, tuple[float, float]],
     aliases: Mapping[str, str] = MappingProxyType({}),
+    *,
+    in_layout: bool = True,
 ) -> None:
     """Write the name of each line beside its end, apart from each other."""
     if not ends:
@@ -98,7 +106,7 @@ def _label_ends(
     names = sorted(ends, key=lambda m: ends[m][1])
     places = [at(ends[m][1]) for m in names]
     for m, place, height in zip(names, places, _apart(places), strict=True):
-        ax.annotate(
+        label = ax.annotate(
             aliases.get(m, m),
             (1.0, place),
             (1.07, height),
@@ -116,6 +124,7 @@ def _label_ends(
             },
             annotation_clip=False,
         )
+        label.set_in_layout(in_layout)
 
 
 def _apart(places: Sequence[float]) -> list[float]:
@@ -159,9 +168,9 @@ def _curves(
 
 def table(t: Lookup) -> Figure:
     """NLL of every row over that of the uncalibrated network; the paper's numbers hollow."""
-    methods = [m for m in t.methods() if m != "uncalibrated"]
+    methods = [m for m in _known(t) if m != "uncalibrated"]
     groups = t.groups()
-    figure, axes = _grid(len(groups), 3, (2.5, 1.55), sharex=True, sharey=True)
+    figure, axes = _grid(len(groups), 3, (2.5, 1.6), sharex=True, sharey=True)
     place = {m: i for i, m in enumerate(reversed(methods))}
     for ax, group in zip(axes, groups, strict=True):
         ax.axvline(1, color=ink(), linewidth=0.8, linestyle=":")
@@ -170,18 +179,12 @@ def table(t: Lookup) -> Figure:
             colour, marker, _ = LOOK[method]
             ratio = t.value(group, method, "nll") / base
             sd = t.spread(group, method, "nll") / base
-            shown = min(ratio, 1.9)
-            ax.errorbar(shown, place[method], xerr=sd, color=colour, marker=marker, markersize=5)
-            if ratio > 1.9:
-                ax.annotate(
-                    f"{ratio:.1f} →",
-                    (shown, place[method]),
-                    (-6, 0),
-                    textcoords="offset points",
-                    ha="right",
-                    va="center",
-                    fontsize=7,
-                    color=colour,
+            if ratio > EDGE:
+                at = {"ha": "right", "va": "center", "fontsize": 7, "color": colour}
+                ax.text(EDGE + 0.08, place[method], f"{ratio:,.1f} →", **at)
+            else:
+                ax.errorbar(
+                    ratio, place[method], xerr=sd, color=colour, marker=marker, markersize=5
                 )
             printed = _printed(t, group, method) / _printed(t, group, "uncalibrated")
             if not np.isnan(printed):
@@ -208,7 +211,7 @@ def _printed(t: Lookup, group: str, method: str) -> float:
 
 def _shift_panels(t: Lookup, columns: int, metrics: Sequence[tuple[str, str]]) -> Figure:
     groups = t.groups()
-    methods = [m for m in LOOK if m in t.methods()]
+    methods = _known(t)
     figure, axes = pyplot().subplots(
         len(metrics),
         columns,
@@ -247,14 +250,14 @@ def shifts(t: Lookup) -> Figure:
 def corruptions(t: Lookup) -> Figure:
     """Brier score against severity, one panel a corruption, one scale for all."""
     groups = t.groups()
-    methods = [m for m in LOOK if m in t.methods()]
+    methods = _known(t)
     figure, axes = _grid(len(groups), 4, (2.0, 1.7), sharey=True)
     for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
         ends = _curves(t, ax, group, "brier", methods)
-        ax.set_title(title(group).removeprefix("CIFAR10 "), fontsize=8.5)
+        ax.set_title(title(group).removeprefix("CIFAR10 "))
         ax.set_xticks(t.degrees(group))
         if i % 4 == 3 or i == len(groups) - 1:
-            _label_ends(ax, ends)
+            _label_ends(ax, ends, in_layout=i % 4 == 3)
     figure.supxlabel("severity (rolling: pixels)")
     figure.supylabel("Brier score")
     return figure
@@ -263,15 +266,15 @@ def corruptions(t: Lookup) -> Figure:
 def noise(t: Lookup) -> Figure:
     """NLL against the share of wrong labels, over that of the uncalibrated network."""
     groups = t.groups()
-    methods = [m for m in LOOK if m in t.methods()]
-    figure, axes = _grid(len(groups), 3, (2.4, 1.8), sharex=True, sharey=True)
+    methods = _known(t)
+    figure, axes = _grid(len(groups), 3, (2.5, 1.8), sharex=True, sharey=True)
     for i, (ax, group) in enumerate(zip(axes, groups, strict=True)):
         ends = _curves(
             t, ax, group, "nll", methods, lambda g, v: v / t.value(g, "uncalibrated", "nll", 0)
         )
         ax.set(title=title(group), ylim=(0.2, 2.6))
         if i % 3 == 2 or i == len(groups) - 1:
-            _label_ends(ax, ends)
+            _label_ends(ax, ends, in_layout=i % 3 == 2)
     figure.supxlabel("share of wrong labels among the calibration rows")
     figure.supylabel("NLL over uncalibrated")
     return figure
@@ -279,9 +282,9 @@ def noise(t: Lookup) -> Figure:
 
 def sizes(t: Lookup) -> Figure:
     """T against the number of rows, over the T that all labels of the domain give."""
-    groups = t.groups()
-    methods = [m for m in LOOK if m in t.methods() and m != "uncalibrated"]
-    figure, axes = _grid(len(groups), 3, (2.4, 1.8), sharex=True, sharey=True)
+    groups = sorted(t.groups(), key=lambda g: "TS-Target" not in t.methods(g))
+    methods = [m for m in _known(t) if m != "uncalibrated"]
+    figure, axes = _grid(len(groups), 3, (2.5, 1.8), sharex=True, sharey=True)
 
     def over_all(group: str, values: Any) -> Any:
         labelled = "TS-Target" if t.get(group, "TS-Target", "temperature", 30) else "TS"
@@ -295,63 +298,40 @@ def sizes(t: Lookup) -> Figure:
         ax.set_xticks([30, 100, 1_000, 10_000], ["30", "100", "1,000", "10,000"])
         ax.minorticks_off()
         if i % 3 == 2 or i == len(groups) - 1:
-            _label_ends(ax, ends)
+            _label_ends(ax, ends, in_layout=i % 3 == 2)
     figure.supxlabel("calibration rows")
     figure.supylabel("T over the T of all labels")
     return figure
 
 
 def probabilistic(t: Lookup) -> Figure:
-    """Brier score against accuracy, a point for each method."""
+    """Brier score against accuracy, a point for each method, one scale for a data set."""
     groups = t.groups()
-    figure, axes = _grid(len(groups), 4, (2.2, 2.0))
+    figure, axes = _grid(len(groups), 4, (2.1, 2.1), sharey="row")
     for ax, group in zip(axes, groups, strict=True):
         x = t.degrees(group)[0]
-        points = []
-        for method in t.methods(group):
-            colour, marker, _ = LOOK.get(method, LOOK["ensemble"])
+        for method in _known(t):
+            colour, marker, _ = LOOK[method]
             a, b = (t.value(group, method, m, x) for m in ("accuracy", "brier"))
             da, db = (t.spread(group, method, m, x) for m in ("accuracy", "brier"))
-            ax.errorbar(a, b, xerr=da, yerr=db, color=colour, marker=marker, markersize=5)
-            points.append((method, a, b))
+            ax.errorbar(
+                a, b, xerr=da, yerr=db, color=colour, marker=marker, linestyle="", label=method
+            )
         ax.set_title(title(group))
         ax.margins(0.15)
-        figure.draw_without_rendering()
-        _label_points(ax, points)
+        ax.grid(linewidth=0.3)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=5)
     figure.supxlabel("accuracy, %")
     figure.supylabel("Brier score")
     return figure
-
-
-def _label_points(ax: Axes, points: list[tuple[str, float, float]]) -> None:
-    """Write names beside points, moved up where they would lie on each other."""
-    taken: list[float] = []
-    height = 8.0 / ax.get_window_extent().height * ax.figure.dpi / 72
-    scale = ax.transData + ax.transAxes.inverted()
-    left, right = ax.get_xlim()
-    for method, a, b in sorted(points, key=lambda p: p[2]):
-        at = float(scale.transform((a, b))[1])
-        while any(abs(at - other) < height for other in taken):
-            at += height / 4
-        taken.append(at)
-        late = a > (left + right) / 2
-        ax.annotate(
-            method,
-            (a, b),
-            (float(scale.transform((a, b))[0]) + (-0.05 if late else 0.05), at),
-            textcoords="axes fraction",
-            ha="right" if late else "left",
-            va="center",
-            fontsize=6.5,
-            color=LOOK.get(method, LOOK["ensemble"])[0],
-        )
 
 
 def combination(t: Lookup) -> Figure:
     """Brier score of a probabilistic method alone, and with a method on top, by setting."""
     methods = t.methods()
     groups = t.groups()
-    figure, axes = _grid(len(groups), 4, (2.0, 1.9), sharey=True)
+    figure, axes = _grid(len(groups), 4, (2.3, 2.5), sharey=True)
     place = {m: i for i, m in enumerate(reversed(methods))}
     for ax, group in zip(axes, groups, strict=True):
         x = t.degrees(group)[0]
