@@ -57,7 +57,8 @@ def load() -> str:
         f"{record['requests']:,} requests, {record['errors']} errors, "
         f"{record['cases_recorded']:,} cases on record; {record['requests_per_second']:g} requests "
         f"a second, half of them answered within {latency['p50']:.2f} s and 99 % within "
-        f"{latency['p99']:.2f} s, beside other work of load {record['load_of_others']:g}."
+        f"{latency['p99']:.2f} s, beside other work of load {record['load_of_others']:g} "
+        f"(niceness {record['niceness']})."
     )
 
 
