@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -30,6 +31,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
+autodoc_mock_imports = ["safetensors.torch", "torch"]  # a gigabyte that the manual can do without
 autodoc_typehints = "none"  # the docstrings say it, in a reader's words
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
@@ -45,9 +47,21 @@ html_copy_source = False
 
 
 def setup(app: Sphinx) -> None:
-    """Leave out ``set_..._request``, which scikit-learn adds to estimators and explains itself."""
+    """Leave out what scikit-learn adds to estimators and explains itself; see through mocks."""
     app.connect("autodoc-skip-member", _is_routing)
+    app.connect("autodoc-process-signature", _signature)
 
 
 def _is_routing(_app: Sphinx, _what: str, name: str, _obj: object, skip: bool, *_: object) -> bool:
     return skip or (name.startswith("set_") and name.endswith("_request"))
+
+
+def _signature(
+    _app: Sphinx, what: str, _name: str, obj: Any, _options: object, given: str | None, *_: object
+) -> tuple[str, None] | None:
+    """Return how a class is made whose base, a module of torch, is mocked and takes anything."""
+    if what != "class" or given != "(*args, **kwargs)":
+        return None
+    _, *parameters = inspect.signature(obj.__init__).parameters.values()  # without self
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return str(inspect.Signature(plain)), None

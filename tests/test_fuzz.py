@@ -129,7 +129,9 @@ def parameters(n, k):
         "groups": npst.arrays(np.int64, n, elements=st.integers(0, 3)),
         "prior": st.one_of(probabilities(k), st.just(tp.about(np.full(k, 1 / k)))),
         "source": wide,
-        "features": st.just(None),
+        "features": st.sampled_from([(n, 2 * n), (n, 2 * n), (n, n)]).map(
+            lambda sizes: tuple(np.linspace(-3, 3, 2 * m).reshape(m, 2) for m in sizes)
+        ),
         "classes": st.just([f"class {j}" for j in range(k)]),
         "p": npst.arrays(np.float64, (n, k), elements=st.floats(0, 1)).map(
             lambda p: p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._checks import InputError, NotIdentified, check_seed
+from temperance._arrays import as_array, as_floating, to_numpy
+from temperance._checks import InputError, NotIdentified, check_finite, check_seed
 from temperance._solve import search_in_scale
 from temperance.labelfree.matching import confidence, match_confidence, probabilities
 from temperance.labelfree.prior_matched import CHANCE
@@ -159,18 +160,30 @@ def _weighted(
 
 
 def _features(features: object, n_target: int, n_source: int) -> tuple[Matrix, Matrix]:
-    try:
-        pair = cast("tuple[Any, Any]", features)
-        target, source = (np.asarray(f, dtype=np.float64) for f in pair)
-    except (TypeError, ValueError):
-        target = source = np.empty(0)
-    if target.shape[:1] != (n_target,) or source.shape[:1] != (n_source,):
+    pair = cast("tuple[object, ...]", features) if isinstance(features, (tuple, list)) else ()
+    target, source = (_table(f) for f in pair) if len(pair) == 2 else (np.empty(0), np.empty(0))
+    rows = (target.shape[:1], source.shape[:1])
+    if (
+        rows != ((n_target,), (n_source,))
+        or target.shape[1:] != source.shape[1:]
+        or not source.size
+    ):
         msg = (
             f"features must be a pair of arrays with {n_target} target rows and {n_source} source "
-            f"rows. Got shapes {target.shape} and {source.shape}."
+            f"rows of one shape. Got shapes {target.shape} and {source.shape}."
         )
         raise InputError(msg)
-    return target.reshape(n_target, -1), source.reshape(n_source, -1)
+    target, source = target.reshape(n_target, -1), source.reshape(n_source, -1)
+    check_finite(target, "target features")
+    check_finite(source, "source features")
+    return target, source
+
+
+def _table(features: object) -> Matrix:
+    """Return features as float64, or no rows at all where they are not numbers."""
+    array = as_array(features)
+    x = None if array is None else as_floating(array)
+    return np.empty(0) if x is None else to_numpy(x).astype(np.float64)
 
 
 def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:

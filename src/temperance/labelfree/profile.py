@@ -180,7 +180,8 @@ def _pair(source: object) -> tuple[object, object] | None:
     """Logits, and labels where these do not come with the blocks; None for anything else."""
     if isinstance(source, (tuple, list)):
         parts: list[object] = list(cast("Iterable[object]", source))
-        if parts and isinstance(parts[0], (tuple, list)) and is_blocks(parts):
+        first = parts[0] if parts else None
+        if isinstance(first, (tuple, list)) and is_blocks(parts):
             return parts, None
         return (parts[0], parts[1]) if len(parts) == 2 else None
     held = isinstance(source, (Rows, os.PathLike, Iterable)) or callable(source)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import as_array, as_floating, like, to_numpy
+from temperance._arrays import as_array, as_floating, like, namespace, to_numpy
 from temperance._checks import (
     InputError,
     NotIdentified,
     check_callable,
+    check_finite,
     check_labels,
     check_logits,
     check_number,
@@ -131,8 +132,10 @@ def _logits(model: Model, x: Array) -> Array:
 def _inputs(inputs: object) -> Array:
     array = as_array(inputs)
     x = None if array is None else as_floating(array)
-    if x is None or len(x.shape) < 2 or int(x.shape[0]) < 2:
-        got = type(inputs).__name__ if x is None else f"shape {tuple(x.shape)}"
+    shape = () if x is None else tuple(int(side) for side in x.shape)
+    if x is None or len(shape) < 2 or shape[0] < 2 or 0 in shape:
+        got = type(inputs).__name__ if x is None else f"shape {shape}"
         msg = f"inputs must be an array of at least two inputs, (n, ...). Got {got} instead."
         raise InputError(msg)
+    check_finite(namespace(x).reshape(x, (shape[0], -1)), "inputs")
     return x
