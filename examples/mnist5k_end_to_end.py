@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 import temperance as tp
 
@@ -144,6 +145,7 @@ def judged(
 
 def run(directory: Path) -> list[Record]:
     """Train, shift, calibrate, measure."""
+    torch.set_num_threads(1)  # networks this small only wait for a second thread
     data = tp.datasets.load("mnist-5k")
     x, y = data.x_train[N_VALIDATION:], data.y_train[N_VALIDATION:]
     held_out, labels = data.x_train[:N_VALIDATION], data.y_train[:N_VALIDATION]

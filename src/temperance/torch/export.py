@@ -57,7 +57,7 @@ def export_onnx(module: CalibratedModule, path: Path, example: Any) -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise ModuleNotFoundError(
-                f"export_onnx needs {package}: pip install onnx onnxscript onnxruntime",
+                f"export_onnx needs {package}: pip install 'temperance[onnx]'",
                 name=package,
             )
     import onnxruntime
