@@ -26,7 +26,7 @@ CAPTIONS = {
     "the spread over draws; circles: what the paper prints, over its own uncalibrated network.",
     "label-noise": "NLL against the share of wrong labels among the calibration rows, over that of "
     "the uncalibrated network. Methods without labels are flat by construction. Bands: one "
-    "standard deviation over 20 draws.",
+    "standard deviation over 20 draws. A line that leaves the scale is named at its edge.",
     "sample-size": "T against the number of calibration rows, over the T that all labels of the "
     "domain give. The first three panels are shifted, the others are not.",
     "figure-shift": "Accuracy and Brier score against the degree of a shift. Temperatures leave "
@@ -96,7 +96,7 @@ def origins(rows: list[Record]) -> str:
     """Return which logits stand for each row, and what is missing."""
     lines = ["| row | evidence | logits | sha256 |", "|---|---|---|---|"]
     for group in dict.fromkeys(r.group for r in rows):
-        first = next(r for r in rows if r.group == group)
+        first = min((r for r in rows if r.group == group), key=lambda r: r.needs is not None)
         where = first.caveat.split(";")[0] or "published by the authors"
         if first.needs:
             where = f"needs {first.needs['file']}; {first.needs['hardware']}. Then "
@@ -123,8 +123,8 @@ INTRODUCTION = """\
 Every number here comes from a record: {filled:,} cells were measured, {missing:,} say what they
 need instead. A cell is the mean over 20 draws ± their standard deviation, and in brackets what the
 paper prints. Only the CIFAR-100 DenseNet-40 row has the authors' own logits, so only there a
-difference means something: ✓ is within two standard deviations (of the larger spread) and half of
-the last digit, ✗ is not. Elsewhere the level is that of another network, and the claims are what
+difference means something: ✓ is within two of the printed standard deviations and half of the last
+digit, ✗ is not. Elsewhere the level is that of another network, and the claims are what
 can be compared. [What we found](what-we-found.md) says it in words.
 
 ```

@@ -47,8 +47,8 @@ class Record:
     reproduced, sd, interval, draws
         Mean and standard deviation over the draws, and the 95 % t-interval of that mean.
     tolerance, agrees
-        Largest difference that counts as agreement, and whether it is kept: two standard
-        deviations of the larger spread and half of the last printed digit. Only where the logits
+        Largest difference that counts as agreement, and whether it is kept: two of the printed
+        standard deviations and half of the last printed digit. Only where the logits
         are the authors' own, for other weights have other numbers.
     evidence
         A key of `EVIDENCE`.
@@ -110,7 +110,7 @@ def measured(values: ArrayLike, reported: dict[str, float] | None, evidence: str
         "evidence": evidence,
     }
     if reported is not None and evidence == "exact":
-        out["tolerance"] = 2 * max(sd, reported["std"]) + 0.5 * 10 ** -_digits(reported["mean"])
+        out["tolerance"] = 2 * reported["std"] + 0.5 * 10 ** -_digits(reported["mean"])
         out["agrees"] = abs(mean - reported["mean"]) <= out["tolerance"]
     return out
 
