@@ -41,7 +41,7 @@ format: $(READY)/lint  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)/test  ## speed beside the peers, as ratios
+bench: $(READY)/bench  ## speed beside the peers, as ratios
 	for file in benchmarks/*.py; do \
 	  OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python $$file $(ARGS) || exit 1; \
 	done
@@ -77,6 +77,10 @@ $(READY)/docs: pyproject.toml | $(READY)
 
 $(READY)/test: pyproject.toml $(READY)/torch
 	$(PIP) --editable '.[all,test]'
+	touch $@
+
+$(READY)/bench: pyproject.toml $(READY)/test
+	$(PIP) --editable '.[all,bench,test]'
 	touch $@
 
 $(READY)/lint: pyproject.toml $(READY)/torch

@@ -63,6 +63,7 @@ ALONE = 0.45  # its size where there is one estimate (two classes),
 BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; see the docs
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
 MARGIN, WORTH = 1.5, 0.01  # the error before is this often that after, and so much more: improved
+# (three points make too little of the error after, by 0.8 · 6 / (2 · 1.645) = 1.46: see below)
 N_BINS = 15
 TO_LABEL = 200
 GOLDEN = (5**0.5 - 1) / 2
@@ -309,9 +310,12 @@ def _expected_error(p: Matrix, imagined: list[Matrix] | None) -> Interval:
     """Calibration error over the imagined truths; the ends of a 90 % interval and their mean."""
     if imagined is None:
         return Interval(0.5, 0.0, 1.0)
-    middle, *ends = _errors(p, imagined)
-    # For a normal error the mean of |error| is 0.8 standard errors, and an end is 1.645 of them.
-    value = float(np.hypot(middle, 0.8 / Z90 * np.mean(ends)) if middle < min(ends) else middle)
+    errors = _errors(p, imagined)
+    middle, *ends = errors
+    # Three points see too little of |error| where it is least in the middle: for a normal error its
+    # mean is 0.8 standard errors, and an end of the interval is 1.645 of them.
+    valley = np.hypot(middle, 0.8 / Z90 * np.mean(ends))
+    value = float(valley if middle < min(ends) else errors @ QUADRATURE)
     return Interval(value, float(min(middle, *ends)), float(max(value, *ends)))
 
 
