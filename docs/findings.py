@@ -180,7 +180,7 @@ def _mix(t: Lookup) -> str:
     drawn, trained = (t.value(EXACT, m, "nll") for m in ("UTS, mix of the draw", "UTS"))
     if not drawn > trained:
         return ""
-    return "Knowing more does harm: the method lives on the sampling noise of the class counts."
+    return "Knowing more does not help here; the next section suggests why."
 
 
 def _sizes(t: Lookup) -> str:

@@ -138,7 +138,7 @@ A fifth of the test rows to calibrate on, the others to judge. UTS is the form t
 code computes, on all rows of the draw at once, with the class mix of the training set as prior;
 "mix of the draw" has the exact class counts of the drawn rows as prior. Prior-matched scaling
 sees what UTS sees: no labels, no source. Matrix scaling has no optimum where a draw's rows can be
-separated; there a penalty of 1e-4 stands for none, and the paper's number is where its optimiser
+separated; there a penalty of 1e-4 stands for none; the paper does not say when its optimiser
 stopped."""
 
 
