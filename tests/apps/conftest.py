@@ -50,13 +50,15 @@ def listening(app):
     config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as free:  # requests queue until it is up
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
+        run = {"target": server.run, "kwargs": {"sockets": [free]}}
+        thread = threading.Thread(**run, daemon=True)  # no request may hold up the other tests
         thread.start()
         try:
             yield f"http://127.0.0.1:{free.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join()
+            thread.join(10)
+            server.force_exit = True
 
 
 @pytest.fixture

@@ -184,7 +184,8 @@ def _pair(source: object) -> tuple[object, object] | None:
         if isinstance(first, (tuple, list)) and is_blocks(parts):
             return parts, None
         return (parts[0], parts[1]) if len(parts) == 2 else None
-    held = isinstance(source, (Rows, os.PathLike, Iterable)) or callable(source)
+    array = hasattr(source, "ndim") and not hasattr(source, "columns")  # has no place for labels
+    held = not array and (isinstance(source, (Rows, os.PathLike, Iterable)) or callable(source))
     return (cast("object", source), None) if held else None
 
 
