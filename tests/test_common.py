@@ -65,8 +65,7 @@ TIED = "twelve rows of two whole numbers, two of them ties, identify no temperat
 EXCEPTIONS = {
     "TemperatureScaling": WITH_LABELS,
     "VectorScaling": WITH_LABELS,
-    "MatrixScaling": WITH_LABELS
-    | {"check_sample_weight_equivalence_on_dense_data": "two descents end within 1e-6, not 1e-7"},
+    "MatrixScaling": WITH_LABELS,
     "AttendedTemperatureScaling": WITH_LABELS
     | {
         "check_fit_check_is_fitted": UNRELATED,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 ROUGH = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
-FINE = {"ftol": 1e-11, "gtol": 1e-7}
+FINE = {"ftol": 1e-12, "gtol": 1e-8}
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
 FEW_CLASSES = 20  # up to which the curvature of a matrix is worth its K⁴ numbers
 TINY = 1e-100  # weight of a class that is believed nowhere
