@@ -184,8 +184,8 @@ def main() -> None:
     show(f"mean over {len(records)} families", summary["over_families"])
     show(f"mean over the {len(asked)} of the shared data", summary["over_shared_data_families"])
     print("\nfront door:", json.dumps(summary["front_door"]["over_all"], indent=1))
-    figures.regret_by_family(records, HERE / "regret.png")
-    figures.verdicts(records, HERE / "front_door.png")
+    figures.regret_by_family(records, arguments.records.parent / "regret.png")
+    figures.verdicts(records, arguments.records.parent / "front_door.png")
 
 
 if __name__ == "__main__":
