@@ -61,7 +61,10 @@ WITHOUT_LABELS = {
     "check_fit_check_is_fitted": UNRELATED,
     "check_positive_only_tag_during_fit": UNRELATED,
 }
-TIED = "twelve rows of two whole numbers, two of them ties, identify no temperature"
+TIED = (
+    "its rows identify no UTS temperature: two ties outweigh all that class 1 lacks, and the optimal "
+    "w is 0 (test_ties_that_outweigh_the_shortfall_leave_no_optimal_weight)"
+)
 EXCEPTIONS = {
     "TemperatureScaling": WITH_LABELS,
     "VectorScaling": WITH_LABELS,

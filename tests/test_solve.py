@@ -99,6 +99,11 @@ def test_an_optimum_at_the_edge_is_not_an_answer(sign, way):
         search_in_scale(lambda x: sign * x, 0.01, 100)
 
 
+def test_a_plain_that_reaches_the_edge_is_no_valley():
+    with pytest.raises(tp.NotIdentified, match="improves as the scale grows"):
+        search_in_scale(lambda x: 1 + np.exp(-50 * x), 0.01, 100)
+
+
 def test_an_objective_without_numbers_is_not_identified():
     with pytest.raises(tp.NotIdentified, match="no minimum inside"):
         search_in_scale(lambda x: np.full(len(x), np.nan), 0.01, 100)

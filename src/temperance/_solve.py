@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-10  # relative error of a minimum
 TRUST = 0.5  # relative steps beyond which a Taylor polynomial is not believed
+ROUNDING = 1e-14  # relative differences that say nothing
 MAX_STEPS = 60
 
 Moments = Callable[[float], tuple[float, ...]]
@@ -140,14 +141,15 @@ def search_in_scale(
 
     ``values`` evaluates many scales in one pass. A grid in the logarithm is laid over
     ``[low, high]`` and then, ``rounds`` times, over the neighbours of its best point; a parabola
-    through the last three points ends it. Raises `NotIdentified` when the best point of the first
-    grid is an end of it: the optimum escapes, and a bound is never an answer.
+    through the last three points ends it. Raises `NotIdentified` when an end of the first grid is
+    as good as its best point: the optimum escapes, and a bound is never an answer.
     """
     grid: NDArray[np.float64] = np.linspace(math.log(low), math.log(high), points)
     f = values(np.exp(grid))
     best = int(np.argmin(f))
-    if not np.isfinite(f[best]) or best in (0, points - 1):
-        side = "falls" if best == 0 else "grows"
+    as_good = f - f[best] <= ROUNDING * abs(f[best])
+    if not np.isfinite(f[best]) or as_good[0] or as_good[-1]:
+        side = "falls" if as_good[0] else "grows"
         where = f"inside [{low:g}, {high:g}]"
         msg = f"the objective has no minimum {where}: it improves as the scale {side}."
         raise NotIdentified(msg)

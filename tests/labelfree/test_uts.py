@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import simulated
@@ -104,6 +106,24 @@ def test_printed_forms_do_not_answer_where_the_mix_is_met(form):
 def test_one_predicted_class_is_not_identified():
     with pytest.raises(tp.NotIdentified, match="one class"):
         tp.fit_uts(leaning() + 100 * np.eye(4)[0], np.full(4, 0.25))
+
+
+def test_ties_that_outweigh_the_shortfall_leave_no_optimal_weight():
+    """A tied row counts for its second class whatever w is: here that alone is too much already.
+
+    These are the rows of scikit-learn's check_classifier_data_not_an_array.
+    """
+    first = [3, 0, 0, 1, 1, 2, 0, 1, 2, 4, 2, 3]
+    z = np.column_stack([first, [0, 1, 2, 1, 2, 1, 3, 0, 0, 4, 3, 2]])
+    with pytest.raises(tp.NotIdentified, match="improves as the scale grows"):
+        tp.fit_uts(z, [0.5, 0.5])
+    ties = np.mean(z[:, 0] == z[:, 1])
+    assert reach.Deficit.of(as_rows(z.astype(float)), np.full(2, 0.5), 2000).missing[1] < ties
+    odds = (z[:, 1] - z[:, 0])[z[:, 0] >= z[:, 1]].tolist()
+    with mpmath.workdps(600):
+        means = [mpmath.fsum(mpmath.exp(v * o) for o in odds) / len(z) for v in (1, 5, 50, 1000)]
+        falls = [a > b for a, b in itertools.pairwise([*means, mpmath.mpf(2) / 12])]
+    assert all(falls)  # for ever, towards the ties and so towards what is wanted
 
 
 def test_bags_are_drawn_from_the_seed():
