@@ -62,8 +62,8 @@ WITHOUT_LABELS = {
     "check_positive_only_tag_during_fit": UNRELATED,
 }
 TIED = (
-    "its rows identify no UTS temperature: two ties outweigh all that class 1 lacks, and the optimal "
-    "w is 0 (test_ties_that_outweigh_the_shortfall_leave_no_optimal_weight)"
+    "no UTS temperature is identified: two ties outweigh all that class 1 lacks, so the optimal w "
+    "is 0 (test_ties_that_outweigh_the_shortfall_leave_no_optimal_weight)"
 )
 EXCEPTIONS = {
     "TemperatureScaling": WITH_LABELS,

@@ -51,6 +51,18 @@ def test_contradicting_estimates_are_refused(scene, monkeypatch):
     assert cal.findings[0].code == "TP402"
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_a_source_that_identifies_nothing_is_refused(scene, given):
+    logits, labels = scene.source
+    cal = tp.calibrate(
+        scene.target, prior=scene.prior if given else None, source=(0 * logits, labels)
+    )
+    assert cal.verdict == "refused"
+    assert cal.map == tp.maps.IDENTITY
+    assert cal.findings[0].code == "TP403"
+    assert cal.facts["prior_kind"] == ("given" if given else "estimated")
+
+
 def test_a_prior_that_is_less_known_widens_the_interval(scene, cal):
     about = tp.calibrate(scene.target, prior=tp.about(scene.prior, rows=20), source=scene.source)
     ranges = np.stack([scene.prior * 0.3, np.minimum(1, scene.prior * 3)], axis=1)

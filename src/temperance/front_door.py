@@ -13,17 +13,15 @@ gives one of three verdicts:
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance import artefact
 from temperance._checks import NotIdentified, check_classes, check_seed
-from temperance._version import __version__
 from temperance.audit import row_keys
 from temperance.calibration import Calibration, Finding, Verdict
+from temperance.facts import N_BINS, describe_confidence, describe_sizes
 from temperance.findings import (
     Scene,
     about_amount,
@@ -46,8 +44,7 @@ from temperance.labelfree.prior_matched import (
 )
 from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
-from temperance.metrics import evaluate
-from temperance.metrics.binned import bin_index, unit_edges
+from temperance.metrics.binned import bin_index
 from temperance.prior import Prior, exactly
 from temperance.rows import Rows, as_rows
 
@@ -55,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
+    Pair = tuple[NDArray[Any], NDArray[np.int64]]
 
 Z90 = 1.645
 MODEL_ERROR = 0.2  # standard error of the accuracy estimate in log-odds where its parts agree,
@@ -64,7 +62,6 @@ BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; 
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
 MARGIN, WORTH = 1.5, 0.01  # the error before is this often that after, and so much more: improved
 # (three points make too little of the error after, by 0.8 · 6 / (2 · 1.645) = 1.46: see below)
-N_BINS = 15
 TO_LABEL = 200
 GOLDEN = (5**0.5 - 1) / 2
 SEVERITY = ("refuse", "warn", "note")
@@ -119,16 +116,8 @@ def calibrate(
     index = rows.draw(sample_size(rows), generator)
     z = rows.take(index).logits
     pair = None if labelled is None else _read_source(labelled, generator)
-    known = _known_or_estimated(prior, z, pair)
-    scene = Scene(
-        z=z,
-        n=rows.n,
-        prior=known,
-        profile=None if pair is None else SourceProfile.of(*pair, known.value),
-        source=pair,
-        names=names,
-    )
-    findings = list(reasons_to_refuse(scene))
+    scene, findings = _look(z, rows.n, prior, pair, names)
+    findings += reasons_to_refuse(scene)
     beliefs, evidence = None, None
     if not findings:
         try:
@@ -204,17 +193,31 @@ def _rescaled(z: NDArray[Any], t: float, b: Matrix, accuracy: float) -> tuple[fl
     return match_confidence(z, max(accuracy, CHANCE / z.shape[1]), t), b
 
 
-def _read_source(
-    rows: Rows, generator: np.random.Generator
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _read_source(rows: Rows, generator: np.random.Generator) -> Pair:
     block = rows.take(rows.draw(sample_size(rows), generator))
     assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
     return block.logits, block.labels
 
 
-def _known_or_estimated(
-    prior: object, z: NDArray[Any], pair: tuple[NDArray[Any], NDArray[np.int64]] | None
-) -> Prior:
+def _look(
+    z: NDArray[Any], n: int, prior: object, pair: Pair | None, names: list[str]
+) -> tuple[Scene, list[Finding]]:
+    """Return what is known of target and source, and what of it is not identified."""
+    findings: list[Finding] = []
+    known, profile = None, None
+    try:
+        known = _known_or_estimated(prior, z, pair)
+        profile = None if pair is None else SourceProfile.of(*pair, known.value)
+    except NotIdentified as error:
+        findings.append(_not_identified(error))
+    if known is None:  # the mix of the source stands in: anything is possible
+        assert pair is not None  # noqa: S101 - an estimate was tried
+        share = np.bincount(pair[1], minlength=z.shape[1]) / len(pair[1])
+        known = Prior(share, "estimated", 0 * share, 0 * share + 1, rows=1.0)
+    return Scene(z=z, n=n, prior=known, profile=profile, source=pair, names=names), findings
+
+
+def _known_or_estimated(prior: object, z: NDArray[Any], pair: Pair | None) -> Prior:
     if prior is not None or pair is None:
         return exactly(prior, z.shape[1])
     from temperance.labelfree.priors import prior_interval
@@ -265,7 +268,7 @@ def _answer(
         ece_after=_expected_error(p, imagined),
         findings=tuple(findings),
         facts={
-            **describe_sizes(scene, beliefs, evidence),
+            **describe_sizes(scene, None if beliefs is None else beliefs.accuracy, evidence),
             **describe_confidence(scene, own, p, imagined),
             "method": method,
             "label_next": index[worth].tolist(),
@@ -345,145 +348,3 @@ def _worth_labelling(p: Matrix) -> NDArray[np.int64]:
     n = min(TO_LABEL, len(p))
     places = (np.modf((np.arange(n) + 0.5) * GOLDEN)[0] * len(p)).astype(np.int64)
     return order[np.array(list(dict.fromkeys(places.tolist())), dtype=np.int64)]
-
-
-# ------------------------------------------------------------------------------- the facts
-
-
-def describe_sizes(
-    scene: Scene, beliefs: Beliefs | None, evidence: Evidence | None
-) -> dict[str, Any]:
-    """Return what was given, what was assumed and what was estimated."""
-    prior, profile = scene.prior, scene.profile
-    return {
-        "n_target": scene.n,
-        "n_source": 0 if profile is None else profile.n,
-        "n_classes": len(prior.value),
-        "classes": scene.names,
-        "prior": prior.value.tolist(),
-        "prior_kind": prior.kind,
-        "prior_low": None if prior.exact else prior.low.tolist(),
-        "prior_high": None if prior.exact else prior.high.tolist(),
-        "accuracy_before": [0.5, 0.0, 1.0] if beliefs is None else list(beliefs.accuracy),
-        "estimates": [] if evidence is None else _estimates(evidence),
-        "assumptions": _assumptions(scene),
-        "would_change": _would_change(scene),
-        "guarantee": "None: without labels every number here is an estimate under the assumptions.",
-        "fitted_on": {
-            "target": artefact.fingerprint(scene.z),
-            "source": None if scene.source is None else artefact.fingerprint(*scene.source),
-        },
-        "versions": _versions(),
-    }
-
-
-def _versions() -> dict[str, str]:
-    return {"temperance": __version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-def _estimates(evidence: Evidence) -> list[dict[str, Any]]:
-    seen = {
-        "typical": "rows that look like rows the model gets right on the source",
-        "histogram": "predicted class mix against the prior",
-        "believed": "the model's own belief, at the source's scale and with the prior met",
-    }
-    return [
-        {"name": n, "value": evidence.estimates[n], "what": what}
-        for n, what in seen.items()
-        if n in evidence.estimates
-    ]
-
-
-def _assumptions(scene: Scene) -> list[str]:
-    known = {
-        "given": "The class mix of the target is the one given.",
-        "about": "The class mix of the target is about the one given.",
-        "range": "The class mix of the target lies in the ranges given.",
-        "estimated": "Only the class mix has changed, so that it could be estimated.",
-    }
-    rest = ["The target has the classes of the model and no others."]
-    if scene.profile is not None:
-        rest.append("The source rows were not used to train the model.")
-        rest.append("A shift shows in at least two of: rows unlike the source, class mix, belief.")
-    else:
-        rest.append("The model's logits are wrong by one factor and a class bias.")
-    return [known[scene.prior.kind], *rest]
-
-
-def _would_change(scene: Scene) -> list[str]:
-    wishes = ["Labels of a few target rows, from the list of rows to label first."]
-    if scene.profile is None:
-        wishes.append("A labelled source: rows from before the shift with labels.")
-    if scene.prior.kind != "given":
-        wishes.append("A class mix that is known and not estimated.")
-    if scene.n < 2_000:
-        wishes.append("More target rows.")
-    return wishes
-
-
-def describe_confidence(
-    scene: Scene, own: Matrix, p: Matrix, imagined: list[Matrix] | None
-) -> dict[str, Any]:
-    """Return class mixes, histograms of confidence, and expected risk against coverage."""
-    belief = p if imagined is None else imagined[0]
-    return {
-        "predicted_mix": scene.mix.tolist(),
-        "mix_before": own.mean(axis=0).tolist(),
-        "mix_after": p.mean(axis=0).tolist(),
-        "confidence_before": float(own.max(axis=1).mean()),
-        "confidence_after": float(p.max(axis=1).mean()),
-        "histograms": {
-            "edges": unit_edges(N_BINS).tolist(),
-            "target_before": _histogram(own),
-            "target_after": _histogram(p),
-            **_source_bins(scene),
-        },
-        "source": _source_facts(scene),
-        "risk_coverage": {
-            "coverage": _COVERAGE.tolist(),
-            "risk_before": _risk(own, belief),
-            "risk_after": _risk(p, belief),
-        },
-    }
-
-
-_COVERAGE = np.linspace(0.01, 1, 100)
-
-
-def _risk(p: Matrix, belief: Matrix) -> list[float]:
-    """Expected share of wrong answers among the most confident rows, by coverage."""
-    order = np.argsort(-p.max(axis=1), kind="stable")
-    wrong = 1 - belief[np.arange(len(p)), p.argmax(axis=1)][order]
-    answered = np.maximum(1, np.round(_COVERAGE * len(p)).astype(int))
-    return (np.cumsum(wrong)[answered - 1] / answered).tolist()
-
-
-def _histogram(p: Matrix) -> list[int]:
-    return np.bincount(bin_index(p.max(axis=1), N_BINS), minlength=N_BINS).tolist()
-
-
-def _source_bins(scene: Scene) -> dict[str, Any]:
-    if scene.source is None:
-        return {"source": None, "source_correct": None, "source_confidence": None}
-    logits, labels = scene.source
-    p = probabilities(logits, 1.0)
-    top, place = p.max(axis=1), bin_index(p.max(axis=1), N_BINS)
-    right = (p.argmax(axis=1) == labels).astype(np.float64)
-    return {
-        "source": np.bincount(place, minlength=N_BINS).tolist(),
-        "source_correct": np.bincount(place, right, N_BINS).tolist(),
-        "source_confidence": np.bincount(place, top, N_BINS).tolist(),
-    }
-
-
-def _source_facts(scene: Scene) -> dict[str, Any] | None:
-    if scene.source is None or scene.profile is None:
-        return None
-    measured = evaluate(*scene.source)
-    return {
-        "accuracy": measured.accuracy,
-        "nll": measured.nll,
-        "ece": measured.ece,
-        "temperature": scene.profile.temperature,
-        "confidence": confidence(scene.source[0], 1.0),
-    }
