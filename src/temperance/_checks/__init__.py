@@ -1,0 +1,60 @@
+"""Every input error of the library is raised here, once.
+
+A message is one sentence: the argument, what it must be, what came, and the way out.
+"""
+
+from __future__ import annotations
+
+from temperance._checks.errors import (
+    InputError,
+    NotIdentified,
+)
+from temperance._checks.labels import (
+    check_classes,
+    check_labels,
+    check_prior,
+    check_sample_weight,
+    check_weight_sum,
+    check_weights,
+)
+from temperance._checks.logits import (
+    BlockCheck,
+    check_finite,
+    check_logits,
+    check_range,
+    check_same_classes,
+    check_scale,
+    check_simplex,
+    check_values,
+)
+from temperance._checks.scalars import (
+    check_callable,
+    check_choice,
+    check_integer,
+    check_number,
+    check_seed,
+)
+
+__all__ = [
+    "BlockCheck",
+    "InputError",
+    "NotIdentified",
+    "check_callable",
+    "check_choice",
+    "check_classes",
+    "check_finite",
+    "check_integer",
+    "check_labels",
+    "check_logits",
+    "check_number",
+    "check_prior",
+    "check_range",
+    "check_same_classes",
+    "check_sample_weight",
+    "check_scale",
+    "check_seed",
+    "check_simplex",
+    "check_values",
+    "check_weight_sum",
+    "check_weights",
+]

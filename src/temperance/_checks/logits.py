@@ -1,0 +1,243 @@
+"""Checks of logits: their shape at once, their values while they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._arrays import (
+    as_array,
+    as_floating,
+    detached,
+    is_numpy,
+    namespace,
+    to_numpy,
+    widened,
+)
+from temperance._checks.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance._arrays import Array
+
+SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
+LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
+SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
+
+
+def check_logits(logits: object, name: str = "logits") -> Array:
+    """Return ``logits`` as a two-dimensional floating array of its own kind.
+
+    Values are not read here: rows are checked for NaN, infinity, probabilities and sorted scores
+    by `BlockCheck`, block by block, in the first pass that reads them.
+    """
+    array = as_array(logits)
+    z = None if array is None else as_floating(array)
+    if z is None:
+        msg = f"{name} must be an array of real numbers. Got {_kind_of(logits, array)}"
+        raise InputError(msg)
+    shape: tuple[int, ...] = tuple(int(s) for s in z.shape)
+    ndim = len(shape)
+    if ndim == 1:
+        msg = (
+            f"{name} must have shape (n, K), one column per class. Got one-dimensional scores of "
+            f"shape {shape}. Reshape your data, or for a binary one-logit head use "
+            f"temperance.binary_logits(scores)."
+        )
+        raise InputError(msg)
+    if ndim > 2:
+        k = shape[1]
+        msg = (
+            f"{name} must have shape (n, K). Got shape {shape}; for dense predictions move the "
+            f"classes last and flatten, numpy.moveaxis(z, 1, -1).reshape(-1, {k}), or use "
+            f"temperance.torch.dense_logits."
+        )
+        raise InputError(msg)
+    if ndim == 0 or shape[0] == 0:
+        msg = f"{name} must have at least one row. Got shape {shape} instead."
+        raise InputError(msg)
+    if shape[1] < 2:
+        msg = (
+            f"{name} must have at least two columns, one per class. Got {shape[1]} feature(s) "
+            f"(shape={shape}) while a minimum of 2 is required; for a binary one-logit head use "
+            f"temperance.binary_logits(scores)."
+        )
+        raise InputError(msg)
+    return z
+
+
+def _kind_of(values: object, array: Array | None) -> str:
+    """Say what came where an array of real numbers was due, and the way out where there is one."""
+    if hasattr(values, "toarray"):
+        return f"{type(values).__name__}: sparse input is not supported, use its .toarray()."
+    if isinstance(values, np.ma.MaskedArray):
+        return "a masked array with missing values: drop those rows."
+    if array is None:
+        return f"{type(values).__name__} instead."
+    if "complex" in str(array.dtype):
+        return f"an array of {array.dtype}: Complex data not supported."
+    return f"an array of dtype {array.dtype} instead."
+
+
+class BlockCheck:
+    """Checks the values of logits while their first pass goes by, block by block.
+
+    ``start`` is the number of the first row. Checks of parts add up to the check of the whole.
+    """
+
+    def __init__(self, name: str, start: int = 0) -> None:
+        self.name = name
+        self.rows = 0
+        self._start = start
+        self._simplex = True
+        self._falling = self._rising = True
+
+    def see(self, block: Array) -> None:
+        """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
+        check_finite(block, self.name, self._start + self.rows)
+        if self._simplex:
+            self._simplex = _on_simplex(block)
+        for rows in (block[:1, :], block):  # the first row mostly settles it
+            if self._falling or self._rising:
+                xp, left, right = namespace(rows), rows[:, :-1], rows[:, 1:]
+                self._falling &= bool(xp.all(right <= left))
+                self._rising &= bool(xp.all(right >= left))
+        self.rows += int(block.shape[0])
+
+    def __add__(self, other: BlockCheck) -> BlockCheck:
+        total = BlockCheck(self.name, self._start)
+        total.rows = self.rows + other.rows
+        total._simplex = self._simplex and other._simplex
+        total._falling = self._falling and other._falling
+        total._rising = self._rising and other._rising
+        return total
+
+    def finish(self, n_classes: int) -> None:
+        """Judge the whole after its first pass."""
+        if self._simplex:
+            raise _probabilities(self.name, self.rows)
+        many = self.rows >= SORTED_ROWS and n_classes > 2
+        if many and self._falling != self._rising:  # both: every row is constant
+            msg = (
+                f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
+                f"rows of shape ({self.rows}, {n_classes}) {'fall' if self._falling else 'rise'} "
+                f"from the first column to the last: these are sorted or top-k scores. Export "
+                f"every class in class order (with timm: --topk 0 --output-type logit "
+                f"--results-separate-col)."
+            )
+            raise InputError(msg)
+
+
+def check_values(logits: Array, name: str = "logits") -> None:
+    """Raise unless a map may be applied: finite values, and not probabilities."""
+    z = detached(logits)  # gradients flow through the map, not through its checks
+    check_finite(z, name, 0)
+    if _on_simplex(z):
+        raise _probabilities(name, int(z.shape[0]))
+
+
+def check_scale(scale: float, name: str = "logits") -> None:
+    """Raise unless powers of the logits, and of 1/T, stay inside float64; 0 is allowed."""
+    if not (scale == 0 or 1 / LARGEST <= scale <= LARGEST):
+        msg = (
+            f"{name} must have a scale between {1 / LARGEST:g} and {LARGEST:g}. Their typical "
+            f"margin is {scale:g}; multiply them by a constant, and T by the same."
+        )
+        raise InputError(msg)
+
+
+def check_range(calibrated: Array) -> None:
+    """Raise when a map has carried finite logits out of the range of their dtype."""
+    place = _first_beyond(detached(calibrated), np.inf)
+    if place is not None:
+        msg = (
+            f"logits must stay finite under the map. Row {place[0]}, class {place[1]} overflows "
+            f"{calibrated.dtype}; pass logits of a wider dtype or a smaller scale."
+        )
+        raise InputError(msg)
+
+
+def check_finite(block: Array, name: str, start: int = 0) -> None:
+    """Raise at the first NaN, infinity or value too large to compute with.
+
+    The first row of the block has the number ``start``.
+    """
+    place = _first_beyond(block, LARGEST)
+    if place is None:
+        return
+    value = float(block[place])
+    what = f"Row {start + place[0]}, class {place[1]} is {'NaN' if np.isnan(value) else value}"
+    if np.isfinite(value):
+        msg = (
+            f"{name} must lie within ±{LARGEST:g}, where their squares can be computed. {what}; "
+            f"multiply them by a constant, and T by the same."
+        )
+    else:
+        msg = (
+            f"{name} must be finite. {what}; drop that row, or give an impossible class a large "
+            f"negative logit."
+        )
+    raise InputError(msg)
+
+
+def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
+    """Row and class of the first value that is not finite or larger than ``bound``, if any."""
+    if _sum_of_squares(block) <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
+        return None
+    values = to_numpy(block)
+    bad = ~np.isfinite(values) | (np.abs(values) > np.float64(bound))
+    if not bad.any():
+        return None
+    row, column = np.argwhere(bad)[0]
+    return int(row), int(column)
+
+
+def _sum_of_squares(block: Array) -> float:
+    """Return Σ z² in the quickest way; it may overflow where no z does."""
+    with np.errstate(all="ignore"):
+        if is_numpy(block) and block.dtype.itemsize > 2:
+            return float(np.vdot(block, block))
+        wide = widened(block)
+        return float(namespace(wide).sum(wide * wide))
+
+
+def _probabilities(name: str, rows: int) -> InputError:
+    return InputError(
+        f"{name} must be logits, but all {rows} rows are non-negative and sum to 1, so they look "
+        f"like probabilities. Convert them with temperance.from_probabilities(p), or pass the "
+        f"scores before the softmax."
+    )
+
+
+def check_simplex(p: NDArray[Any], name: str) -> None:
+    """Raise unless every row is non-negative and sums to one."""
+    with np.errstate(all="ignore"):
+        sums = p.sum(axis=1, dtype=np.float64)
+        bad = ~((np.abs(sums - 1) <= SIMPLEX_TOLERANCE) & (p >= 0).all(axis=1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        msg = (
+            f"{name} must be probabilities: non-negative rows that sum to 1. Row {row} sums to "
+            f"{sums[row]:g} with smallest entry {p[row].min():g}; logits are passed as they are."
+        )
+        raise InputError(msg)
+
+
+def _on_simplex(block: Array) -> bool:
+    xp = namespace(block)
+    tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(block.dtype).eps))  # bfloat16 is coarser
+    if xp.min(block) < 0 or xp.max(block) > 1 + tolerance:
+        return False
+    if xp.all(xp.max(block, axis=1) == 1):  # rows like (1, 0, 0) are as well small logits
+        return False
+    sums = xp.sum(block, axis=1, dtype=xp.float64)
+    return bool(xp.all(xp.abs(sums - 1) <= tolerance))
+
+
+def check_same_classes(k: int, expected: int, name: str) -> None:
+    """Raise unless the logits have the number of classes that the map or source has."""
+    if k != expected:
+        msg = f"{name} must have {expected} columns, one per class. Got {k} instead."
+        raise InputError(msg)
