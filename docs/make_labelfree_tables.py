@@ -136,6 +136,38 @@ def coverage() -> str:
     return table(["family", "improved, right", *columns], rows)
 
 
+def uts() -> str:
+    """Return what UTS does on networks without a shift."""
+    head = ["network", "NLL before", "UTS", "TS, with labels", "gap closed"]
+    head += ["T, 2,000 rows", "T, 10,000 rows", "T with labels"]
+    rows = [
+        [
+            plain(name),
+            *(f"{f['nll'][key]:.3f}" for key in ("uncalibrated", "uts", "ts")),
+            f"{f['gap_closed']:.0%}",
+            *(f"{f['temperature'][key]:.2f}" for key in ("uts", "uts_all_rows", "ts")),
+        ]
+        for name, f in record("uts_networks").items()
+    ]
+    return table(head, rows)
+
+
+def protocol() -> str:
+    """Return what UTS gives on the paper's protocol, with the spread between draws."""
+    found = record("uts_protocol")
+    digits = {"temperature": 3, "nll": 4, "ece": 4}
+    rows = [
+        [
+            f"{found['draws']} {kind} draws",
+            *(f"{f[key]['mean']:.{d}f} ± {f[key]['spread']:.{d}f}" for key, d in digits.items()),
+            *(f"{f[key]['first_20']:.{d}f}" for key, d in digits.items()),
+        ]
+        for kind, f in found.items()
+        if isinstance(f, dict)
+    ]
+    return table(["", "T", "NLL", "ECE", "T, first 20", "NLL, first 20", "ECE, first 20"], rows)
+
+
 def plain(name: str) -> str:
     """Return a name as a reader writes it."""
     return name.replace("_", " ")
@@ -147,6 +179,8 @@ TABLES = {
     "families": families,
     "verdicts": verdicts,
     "coverage": coverage,
+    "uts": uts,
+    "protocol": protocol,
 }
 
 

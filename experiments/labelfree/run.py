@@ -165,6 +165,7 @@ def main() -> None:
     if arguments.methods == list(METHODS):
         write(arguments.records / "simulated.json", simulated.measure())
         write(arguments.records / "uts_networks.json", uts_networks.measure(data_dir))
+        write(arguments.records / "uts_protocol.json", uts_networks.protocol(data_dir))
     records = [
         json.loads(path.read_text(encoding="utf-8"))
         for family in scenarios.FAMILIES
