@@ -8,7 +8,7 @@ import numpy as np
 
 from temperance._arrays import as_array, is_numpy, to_numpy
 from temperance._checks.errors import InputError
-from temperance._checks.logits import SIMPLEX_TOLERANCE
+from temperance._checks.logits import LARGEST, SIMPLEX_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,8 +156,11 @@ def check_weights(weight: object, n_rows: int, start: int = 0) -> NDArray[np.flo
 
 def check_weight_sum(total: float) -> None:
     """Raise unless the weights of all rows have a sum that one can divide by."""
-    if not 0 < total < np.inf:
-        msg = f"sample_weight must not be all zero, with a finite sum. Got the sum {total:g}."
+    if not 1 / LARGEST <= total <= LARGEST:
+        msg = (
+            f"sample_weight must not be all zero, with a sum between {1 / LARGEST:g} and "
+            f"{LARGEST:g}. Got the sum {total:g}."
+        )
         raise InputError(msg)
 
 
