@@ -14,7 +14,7 @@ import pytest
 import torch
 from simulated import logits
 
-from temperance import _fused
+from temperance._fused import elementary
 from temperance._kernels import SWITCH, fused, temperature_moments
 from temperance.rows import Block
 
@@ -116,8 +116,8 @@ def test_how_an_array_lies_in_memory_does_not_matter(change):
 @numba.njit
 def polynomials(x, s):
     return (
-        np.array([_fused.exp2(v) for v in x]),
-        np.array([_fused.log(v) for v in s]),
+        np.array([elementary.exp2(v) for v in x]),
+        np.array([elementary.log(v) for v in s]),
     )
 
 
