@@ -10,6 +10,7 @@ Machine code is kept beside these files or, where that cannot be written, in the
 function here is compiled when it is first called for a dtype, never at import. They release the
 interpreter lock.
 """
+
 from __future__ import annotations
 
 from temperance._fused.labelfree import beliefs, exponential_sums, log_odds, odds_mass

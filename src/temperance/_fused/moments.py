@@ -19,7 +19,7 @@ from temperance._fused.elementary import (
     SUMS,
     U,
     as_contiguous,
-    exp2,
+    exponentials,
     inlined,
     jit,
     largest,
@@ -39,16 +39,6 @@ _cumulants = inlined(fastmath=SUMS)(cumulants_of)
 
 
 @inlined(fastmath=SUMS)
-def _scaled_cumulants(
-    s0: float, s1: float, s2: float, s3: float, s4: float, s5: float, s6: float
-) -> Any:
-    """Return the cumulants of u from the sums of ``(u / log 2)^r exp(u)``."""
-    f1 = LN2 / s0
-    f2, f3, f4, f5 = f1 * LN2, f1 * LN2**2, f1 * LN2**3, f1 * LN2**4
-    return _cumulants(s1 * f1, s2 * f2, s3 * f3, s4 * f4, s5 * f5, s6 * (f1 * LN2**5))
-
-
-@inlined(fastmath=SUMS)
 def _labelled(row: Any, top: float, i: int, hard: Any, soft: Any, weight: Any) -> Any:
     """Return ``Σ_k W_k (max z - z_k)`` and ``A = Σ_k W_k`` of row i."""
     mass = weight[i] if weight.size else 1.0
@@ -63,43 +53,93 @@ def _labelled(row: Any, top: float, i: int, hard: Any, soft: Any, weight: Any) -
     return mass * gap, mass * total
 
 
-def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
-    n, n_classes = z.shape
-    scale = beta * LOG2_E
-    exponents, powers = np.empty(CHUNK), np.empty(CHUNK)
+# Sums over the classes of a row are kept for 64 rows, in lanes side by side. All lanes are in one
+# array: of several LLVM would have to find out whether they overlap.
+_TOP, _S0, _S1, _S2, _S3, _S4, _S5, _S6, _SHIFTS, _GAP, _MASS, _END = (
+    U(LANES * j) for j in range(12)
+)
+
+
+@inlined(fastmath=SUMS)
+def _wide_sums(row: Any, scale: float, exponents: Any, powers: Any, lanes: Any, i: Any) -> None:
+    """Write ``Σ_k u^r 2^u`` of one row. Three short loops: a long one needs too many registers."""
+    top = np.float64(largest(row))
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = shifts = 0.0
+    for start in range(0, row.shape[0], CHUNK):
+        part = row[start : start + CHUNK]
+        count = U(part.shape[0])
+        whole = (count + U(VECTOR - 1)) & ~U(VECTOR - 1)
+        for k in range(count, whole):
+            exponents[k] = LOWEST
+        for k in range(count):
+            d = np.float64(part[k]) - top
+            shifts += d
+            exponents[k] = max(d * scale, LOWEST)
+        s0 += exponentials(exponents, powers, whole)
+        for k in range(whole):
+            u, e = exponents[k], powers[k]
+            square = u * u
+            s1 += e * u
+            e *= square
+            s2 += e
+            s3 += e * u
+            e *= square
+            s4 += e
+            s5 += e * u
+            s6 += e * square
+    lanes[_TOP + i], lanes[_SHIFTS + i] = top, shifts
+    lanes[_S0 + i], lanes[_S1 + i], lanes[_S2 + i], lanes[_S3 + i] = s0, s1, s2, s3
+    lanes[_S4 + i], lanes[_S5 + i], lanes[_S6 + i] = s4, s5, s6
+
+
+@inlined(fastmath=SUMS)
+def _narrow_sums(rows: Any, scale: float, x: Any, exponents: Any, powers: Any, lanes: Any) -> float:
+    """Write the same of up to 64 rows, classes in pairs: fewer sums to load and to store."""
+    count, n_classes = U(rows.shape[0]), rows.shape[1]
+    side_by_side(rows, x, lanes)
+    for i in range(_S0, _GAP):
+        lanes[i] = 0.0
+    for k in range(n_classes):
+        column, u = x[k], exponents[k * LANES : (k + 1) * LANES]
+        for i in range(count):
+            d = column[i] - lanes[i]
+            lanes[_SHIFTS + i] += d
+            u[i] = max(d * scale, LOWEST)
+    total = exponentials(exponents, powers, U(exponents.size))
+    for k in range(0, exponents.size, 2 * LANES):
+        us, es = exponents[k : k + 2 * LANES], powers[k : k + 2 * LANES]
+        for i in range(count):
+            u, v, e, f = us[i], us[i + U(LANES)], es[i], es[i + U(LANES)]
+            uu, vv = u * u, v * v
+            lanes[_S0 + i] += e + f
+            lanes[_S1 + i] += e * u + f * v
+            e *= uu
+            f *= vv
+            lanes[_S2 + i] += e + f
+            lanes[_S3 + i] += e * u + f * v
+            e *= uu
+            f *= vv
+            lanes[_S4 + i] += e + f
+            lanes[_S5 + i] += e * u + f * v
+            lanes[_S6 + i] += e * uu + f * vv
+    return total
+
+
+@inlined(fastmath=SUMS)
+def _finished(lanes: Any, count: Any, beta: float, n_classes: int) -> Any:
+    """Return the statistics of as many rows as are in the lanes."""
     value = t1 = t2 = t3 = t4 = t5 = t6 = below = means = total = 0.0
-    for i in range(n):
-        row = z[i]
-        top = np.float64(largest(row))
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = shifts = 0.0
-        for start in range(0, n_classes, CHUNK):
-            # Three short loops: one long one would not find room in the registers.
-            part = row[start : start + CHUNK]
-            count = U(part.shape[0])
-            whole = (count + U(VECTOR - 1)) & ~U(VECTOR - 1)
-            for k in range(count, whole):
-                exponents[k] = LOWEST
-            for k in range(count):
-                d = np.float64(part[k]) - top
-                shifts += d
-                exponents[k] = max(d * scale, LOWEST)
-            for k in range(whole):
-                e = exp2(exponents[k])
-                s0 += e
-                powers[k] = e
-            for k in range(whole):
-                u, e = exponents[k], powers[k]
-                square = u * u
-                s1 += e * u
-                e *= square
-                s2 += e
-                s3 += e * u
-                e *= square
-                s4 += e
-                s5 += e * u
-                s6 += e * square
-        gap, mass = _labelled(row, top, i, hard, soft, weight)
-        c = _scaled_cumulants(s0, s1, s2, s3, s4, s5, s6)
+    for i in range(count):
+        s0, gap, mass = lanes[_S0 + i], lanes[_GAP + i], lanes[_MASS + i]
+        f1 = LN2 / s0
+        c = _cumulants(
+            lanes[_S1 + i] * f1,
+            lanes[_S2 + i] * (f1 * LN2),
+            lanes[_S3 + i] * (f1 * LN2**2),
+            lanes[_S4 + i] * (f1 * LN2**3),
+            lanes[_S5 + i] * (f1 * LN2**4),
+            lanes[_S6 + i] * (f1 * LN2**5),
+        )
         value += mass * log(s0) + beta * gap
         t1 += mass * c[0] + beta * gap
         t2 += mass * c[1]
@@ -108,20 +148,14 @@ def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any
         t5 += mass * c[4]
         t6 += mass * c[5]
         below += gap
-        means += mass * (shifts / n_classes)
+        means += mass * (lanes[_SHIFTS + i] / n_classes)
         total += mass
-    return value, t1, t2, t3, t4, t5, t6, below, -below - means, -means, total
-
-
-# Places of the sums in the lanes of a group of narrow rows.
-_TOP, _S0, _S1, _S2, _S3, _S4, _S5, _S6, _SHIFTS, _GAP, _MASS, _END = (
-    U(LANES * j) for j in range(12)
-)
+    return value, t1, t2, t3, t4, t5, t6, below, means, total
 
 
 @inlined(fastmath=SUMS)
 def _label_lanes(rows: Any, start: int, hard: Any, soft: Any, weight: Any, lanes: Any) -> None:
-    """Write what `_labelled` returns of each row, which is in its lane already."""
+    """Write ``Σ_k W_k (max z - z_k)`` and ``A = Σ_k W_k`` of each row."""
     count = U(rows.shape[0])
     if hard.size and not weight.size:
         labels = hard[start : start + LANES]
@@ -135,60 +169,35 @@ def _label_lanes(rows: Any, start: int, hard: Any, soft: Any, weight: Any, lanes
         lanes[_MASS + U(i)] = mass
 
 
-def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
+def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
     n, n_classes = z.shape
-    scale = beta * LOG2_E
-    x, lanes = np.empty((n_classes, LANES)), np.empty(LANES * 12)
-    value = t1 = t2 = t3 = t4 = t5 = t6 = below = means = total = 0.0
+    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.ones(_END)
+    sums = np.zeros(10)
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
-        count = U(rows.shape[0])
-        side_by_side(rows, x, lanes)
-        for i in range(_S0, _GAP):
-            lanes[i] = 0.0
-        for k in range(n_classes):
-            column = x[k]
-            for i in range(count):
-                d = column[i] - lanes[i]
-                lanes[_SHIFTS + i] += d
-                u = max(d * scale, LOWEST)
-                e = exp2(u)
-                lanes[_S0 + i] += e
-                e *= u
-                lanes[_S1 + i] += e
-                e *= u
-                lanes[_S2 + i] += e
-                e *= u
-                lanes[_S3 + i] += e
-                e *= u
-                lanes[_S4 + i] += e
-                e *= u
-                lanes[_S5 + i] += e
-                e *= u
-                lanes[_S6 + i] += e
+        for i in range(rows.shape[0]):
+            _wide_sums(rows[i], beta * LOG2_E, exponents, powers, lanes, U(i))
         _label_lanes(rows, start, hard, soft, weight, lanes)
-        for i in range(count):
-            s0, gap, mass = lanes[_S0 + i], lanes[_GAP + i], lanes[_MASS + i]
-            c = _scaled_cumulants(
-                s0,
-                lanes[_S1 + i],
-                lanes[_S2 + i],
-                lanes[_S3 + i],
-                lanes[_S4 + i],
-                lanes[_S5 + i],
-                lanes[_S6 + i],
-            )
-            value += mass * log(s0) + beta * gap
-            t1 += mass * c[0] + beta * gap
-            t2 += mass * c[1]
-            t3 += mass * c[2]
-            t4 += mass * c[3]
-            t5 += mass * c[4]
-            t6 += mass * c[5]
-            below += gap
-            means += mass * (lanes[_SHIFTS + i] / n_classes)
-            total += mass
-    return value, t1, t2, t3, t4, t5, t6, below, -below - means, -means, total
+        part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
+        for j in range(10):
+            sums[j] += part[j]
+    return sums
+
+
+def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
+    n, n_classes = z.shape
+    x, lanes = np.empty((n_classes, LANES)), np.ones(_END)
+    pairs = (n_classes + 1) // 2 * (2 * LANES)
+    exponents, powers = np.full(pairs, LOWEST), np.empty(pairs)
+    sums = np.zeros(10)
+    for start in range(0, n, LANES):
+        rows = z[start : start + LANES]
+        sums[0] += 0 * _narrow_sums(rows, beta * LOG2_E, x, exponents, powers, lanes)
+        _label_lanes(rows, start, hard, soft, weight, lanes)
+        part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
+        for j in range(10):
+            sums[j] += part[j]
+    return sums
 
 
 # -------------------------------------------------------------------------------------- door
@@ -216,10 +225,11 @@ def temperature_moments(
     """Return what `temperance._kernels.temperature_moments` returns for this block."""
     z = as_contiguous(z)
     is_hard, is_soft = y is not None and y.ndim == 1, y is not None and y.ndim == 2
-    return _moments(z.shape[1] > NARROW, z.dtype)(
+    *sums, below, means, mass = _moments(z.shape[1] > NARROW, z.dtype)(
         z,
         np.ascontiguousarray(y) if is_hard else _NO_LABELS,
         np.ascontiguousarray(y) if is_soft else _NO_SOFT,
         _NONE if weight is None else np.ascontiguousarray(weight),
         beta,
-    )
+    ).tolist()
+    return (*sums, below, -below - means, -means, mass)

@@ -18,10 +18,10 @@ from temperance._solve import TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Rows, as_labelled_rows
 
-FEW = 300  # rows below which a sample is not worth its while
-SAMPLE = 8_192  # rows that give 1/T to 1 %, from where one pass over the whole is enough
+FEW = 200  # rows below which a sample is not worth its while
+SAMPLE = 4_096  # rows that give 1/T to 1 %, from where one pass over the whole is enough
 SHARE = 8  # of the rows at most one in so many is in the sample
-ROUGH = 1e-3  # error of the optimum of a sample, small against that of sampling
+ROUGH = 1e-2  # error of the optimum of a sample, no more than that of sampling
 
 
 def fit_temperature(
@@ -115,6 +115,7 @@ def _start(rows: Rows) -> float:
     try:
         if sample is rows:
             return _crude(rows)
+        sample.trust()
         try:
             start = _minimise(sample, _start(sample), tolerance=ROUGH).x
         except NotIdentified:
