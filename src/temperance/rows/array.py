@@ -10,7 +10,7 @@ import numpy as np
 
 from temperance import _checks
 from temperance._arrays import Array, detached, on_host, to_numpy
-from temperance.rows.base import Block, Rows, joined, rows_per_block
+from temperance.rows.base import Block, Rows, Statistic, Totals, joined, rows_per_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +69,14 @@ class ArrayRows(Rows):
         if check is not None:
             check.finish(self.n_classes)
             self._checked = True
+
+    def reduce(self, statistic: Statistic) -> Totals:
+        """Return the sum of ``statistic`` over all blocks; of a small array there is only one."""
+        if self.n > rows_per_block(self.n_classes):
+            return super().reduce(statistic)
+        (block,) = self.blocks()
+        self.passes += 1
+        return statistic(block)
 
     def trust(self) -> None:
         """Leave the check out of the first pass."""

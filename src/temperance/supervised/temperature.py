@@ -18,7 +18,7 @@ from temperance._solve import TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Rows, as_labelled_rows
 
-FEW = 200  # rows below which a sample is not worth its while
+FEW = 300  # rows below which a sample is not worth its while
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where one pass over the whole is enough
 SHARE = 8  # of the rows at most one in so many is in the sample
 ROUGH = 1e-2  # error of the optimum of a sample, no more than that of sampling
@@ -75,8 +75,10 @@ def solve_temperature(rows: Rows) -> Solution:
 
 
 def _minimise(rows: Rows, start: float, tolerance: float = TOLERANCE) -> Solution:
+    rough = tolerance > TOLERANCE
+
     def moments(beta: float) -> tuple[float, ...]:
-        totals = rows.reduce(lambda block: temperature_moments(block, beta))
+        totals = rows.reduce(lambda block: temperature_moments(block, beta, rough=rough))
         _check_identified(rows.n, *totals[-4:])
         return totals[:-4]
 
@@ -127,5 +129,5 @@ def _start(rows: Rows) -> float:
 
 
 def _crude(rows: Rows) -> float:
-    *_, spread, mass = rows.reduce(lambda block: temperature_moments(block, 0.0))
+    *_, spread, mass = rows.reduce(lambda block: temperature_moments(block, 0.0, rough=True))
     return 4 * mass / spread if 0 < spread < math.inf else 1.0
