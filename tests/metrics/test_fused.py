@@ -70,3 +70,23 @@ def test_an_evaluation_is_the_same_with_and_without(by_numpy):
     np.testing.assert_array_equal(compiled.bins.counts, reference.bins.counts)
     for name in ("accuracy", "nll", "brier", "ece"):
         assert getattr(compiled, name) == pytest.approx(getattr(reference, name), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (65, 3), (200, 10), (64, 31), (3, 33), (50, 1001)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_sums_of_one_pass_are_those_of_numpy(by_numpy, shape, weighted):
+    z, y = logits(*shape, scale=3.0)
+    weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
+    compiled = metrics.evaluate(z, y, weight)
+    reference = by_numpy(metrics.evaluate, z, y, weight)
+    np.testing.assert_allclose(compiled.bins.counts, reference.bins.counts, rtol=1e-14)
+    assert compiled.bins.counts.dtype == reference.bins.counts.dtype
+    for name in ("n", "accuracy", "confidence", "nll", "brier", "ece"):
+        got, wanted = getattr(compiled, name), getattr(reference, name)
+        assert got == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+
+
+def test_in_one_pass_too_the_first_of_equal_logits_is_chosen():
+    z = np.random.default_rng(0).integers(3, size=(500, 4)).astype(float)
+    y = np.random.default_rng(1).integers(4, size=500)
+    assert metrics.evaluate(z, y).accuracy == (z.argmax(axis=1) == y).mean()

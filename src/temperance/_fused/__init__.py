@@ -14,12 +14,13 @@ interpreter lock.
 from __future__ import annotations
 
 from temperance._fused.labelfree import beliefs, exponential_sums, log_odds, odds_mass
-from temperance._fused.metrics import bin_sums, outcomes
+from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
 
 __all__ = [
     "beliefs",
     "bin_sums",
+    "evaluation",
     "exponential_sums",
     "log_odds",
     "odds_mass",

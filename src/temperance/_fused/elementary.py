@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NARROW = 32  # classes up to which rows are laid side by side
 LANES = 64  # of them
+CHUNK = 512  # classes of a wide row whose exponentials are in the first-level cache together
+VECTOR = 16  # of which whole multiples are summed
 
 # What LLVM may do to sums. Polynomials, and a rounding by adding a large number, must stay.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
@@ -156,7 +158,11 @@ def exponentials(exponents: Any, powers: Any, count: Any) -> float:
 def side_by_side(rows: Any, x: Any, lanes: Any) -> None:
     """Write up to 64 rows into the columns of x, and the largest of each into the first lanes."""
     count = U(rows.shape[0])
-    for k in range(rows.shape[1]):
+    for k in range(0, rows.shape[1] - 3, 4):
+        a, b, c, d = x[k], x[k + 1], x[k + 2], x[k + 3]
+        for i in range(count):
+            a[i], b[i], c[i], d[i] = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
+    for k in range(rows.shape[1] // 4 * 4, rows.shape[1]):
         column = x[k]
         for i in range(count):
             column[i] = rows[i, k]

@@ -1,5 +1,5 @@
 # pyright: basic
-"""The pass of the metrics, compiled."""
+"""The pass of the metrics, compiled: `temperance.metrics._outcomes`, and sums of them by bins."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import numpy as np
 from numba import types
 
 from temperance._fused.elementary import (
+    CHUNK,
     LANES,
     LOG2_E,
     LOWEST,
     NARROW,
     STRICT,
+    SUMS,
+    VECTOR,
     U,
     as_contiguous,
-    exp2,
+    exponentials,
     inlined,
     jit,
     largest,
@@ -30,81 +33,197 @@ from temperance._fused.elementary import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_S0, _S1, _S2 = (U(LANES * j) for j in range(1, 4))
+# What is kept of each of 64 rows, in lanes: max z; with u = z - max z and e = exp u, the sums of e
+# and of e², u and e of the label, whether it is predicted; at last confidence, NLL and Brier score.
+_TOP, _S, _SQUARES, _OWN, _OWN_E, _RIGHT, _SURE, _NLL, _BRIER, _END = (
+    U(LANES * j) for j in range(10)
+)
 _NONE = np.zeros(0)
 
 
+@inlined()
+def _is_first(row: Any, y: Any) -> float:
+    """Return 1 where no earlier logit equals that of class y, else 0."""
+    first = 1.0
+    for k in range(y):
+        if row[k] == row[y]:
+            first = 0.0
+    return first
+
+
+@inlined(fastmath=SUMS)
+def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any) -> None:
+    """Write the lane of one row."""
+    top = np.float64(largest(row))
+    s = squares = 0.0
+    for start in range(0, row.shape[0], CHUNK):
+        part = row[start : start + CHUNK]
+        count = U(part.shape[0])
+        whole = (count + U(VECTOR - 1)) & ~U(VECTOR - 1)
+        for k in range(count, whole):
+            exponents[k] = LOWEST
+        for k in range(count):
+            exponents[k] = max((np.float64(part[k]) - top) * LOG2_E, LOWEST)
+        s += exponentials(exponents, powers, whole)
+        for k in range(whole):
+            squares += powers[k] * powers[k]
+    own = np.float64(row[y]) - top
+    exponents[0] = max(own * LOG2_E, LOWEST)
+    lanes[_OWN_E + i] = exponentials(exponents, powers, U(1))
+    lanes[_S + i], lanes[_SQUARES + i], lanes[_OWN + i] = s, squares, own
+    lanes[_RIGHT + i] = _is_first(row, y) if own == 0 else 0.0
+
+
 @inlined(fastmath=STRICT)
-def _finished(own: float, s: float, squares: float) -> Any:
-    """Return confidence, NLL and Brier score from ``u_y``, ``Σ exp u`` and ``Σ exp 2u``."""
-    own_e = exp2(max(own * LOG2_E, LOWEST))
-    confidence = 1 / s
-    return confidence, log(s) - own, max((squares * confidence - 2 * own_e) * confidence + 1, 0.0)
+def _narrow_rows(rows: Any, y: Any, x: Any, exponents: Any, powers: Any, lanes: Any) -> Any:
+    """Write the lanes of up to 64 rows; what is returned only keeps LLVM busy."""
+    count, n_classes = U(rows.shape[0]), rows.shape[1]
+    side_by_side(rows, x, lanes)
+    tops = 0
+    for k in range(n_classes):
+        column, u = x[k], exponents[k * LANES : (k + 1) * LANES]
+        for i in range(count):
+            d = column[i] - lanes[i]
+            tops += d == 0
+            u[i] = max(d * LOG2_E, LOWEST)
+    total = exponentials(exponents, powers, U(exponents.size))
+    for i in range(_S, _OWN):
+        lanes[i] = 0.0
+    for k in range(0, exponents.size, 2 * LANES):
+        es = powers[k : k + 2 * LANES]
+        for i in range(count):
+            e, f = es[i], es[i + U(LANES)]
+            lanes[_S + i] += e + f
+            lanes[_SQUARES + i] += e * e + f * f
+    for i in range(count):
+        own = np.float64(rows[i, y[i]]) - lanes[i]
+        lanes[_OWN + i] = own
+        lanes[_OWN_E + i] = powers[U(y[i]) * U(LANES) + i]
+        lanes[_RIGHT + i] = 1.0 if own == 0 else 0.0
+    if tops > rows.shape[0]:  # of equal logits the first is chosen
+        for i in range(count):
+            lanes[_RIGHT + i] *= _is_first(rows[i], U(y[i]))
+    return total
+
+
+@inlined(fastmath=STRICT)
+def _finish(lanes: Any, count: Any) -> None:
+    """Write confidence, NLL and Brier score of each row."""
+    for i in range(count):
+        s, own_e = lanes[_S + i], lanes[_OWN_E + i]
+        sure = 1 / s
+        lanes[_SURE + i] = sure
+        lanes[_NLL + i] = log(s) - lanes[_OWN + i]
+        lanes[_BRIER + i] = max((lanes[_SQUARES + i] * sure - 2 * own_e) * sure + 1, 0.0)
+
+
+@inlined(fastmath=STRICT)
+def _place(c: float, edges: Any) -> Any:
+    """Return the bin of a confidence; rounding is settled by the edges themselves."""
+    last = U(edges.size - 2)
+    place = min(U(c * (edges.size - 1)), last)
+    while place > 0 and c <= edges[place]:
+        place -= U(1)
+    while place < last and c > edges[place + U(1)]:
+        place += U(1)
+    return place
+
+
+@inlined(fastmath=SUMS)
+def _add_up(lanes: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
+    """Add some rows to the sums of weight, accuracy, NLL and Brier score, and to the bins.
+
+    Odd and even rows have bins of their own, so that a sum seldom waits for itself.
+    """
+    mass = right = nll = brier = 0.0
+    for i in range(U(weight.size)):
+        w = weight[i]
+        mass += w
+        right += w * lanes[_RIGHT + i]
+        nll += w * lanes[_NLL + i]
+        brier += w * lanes[_BRIER + i]
+    scores[0] += mass
+    scores[1] += right
+    scores[2] += nll
+    scores[3] += brier
+    for i in range(U(weight.size)):
+        w, c = weight[i], lanes[_SURE + i]
+        one = bins[i & U(1), _place(c, edges)]
+        one[0] += w
+        one[1] += w * c
+        one[2] += w * lanes[_RIGHT + i]
+
+
+def _wide_outcomes(z: Any, y: Any, columns: Any) -> None:
+    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.empty(_END)
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        for i in range(rows.shape[0]):
+            _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
+        _finish(lanes, U(rows.shape[0]))
+        _write(lanes, columns[:, start : start + LANES])
+
+
+def _narrow_outcomes(z: Any, y: Any, columns: Any) -> None:
+    x, lanes = np.empty((z.shape[1], LANES)), np.empty(_END)
+    exponents, powers = _in_pairs(z.shape[1])
+    total = 0.0
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        total += _narrow_rows(rows, y[start : start + LANES], x, exponents, powers, lanes)
+        _finish(lanes, U(rows.shape[0]))
+        _write(lanes, columns[:, start : start + LANES])
+    lanes[0] = total
+
+
+def _wide_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
+    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.empty(_END)
+    ones = np.ones(LANES)
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        for i in range(rows.shape[0]):
+            _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
+        _finish(lanes, U(rows.shape[0]))
+        w = weight[start : start + LANES] if weight.size else ones[: rows.shape[0]]
+        _add_up(lanes, w, edges, scores, bins)
+
+
+def _narrow_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
+    x, lanes = np.empty((z.shape[1], LANES)), np.empty(_END)
+    exponents, powers = _in_pairs(z.shape[1])
+    ones = np.ones(LANES)
+    total = 0.0
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        total += _narrow_rows(rows, y[start : start + LANES], x, exponents, powers, lanes)
+        _finish(lanes, U(rows.shape[0]))
+        w = weight[start : start + LANES] if weight.size else ones[: rows.shape[0]]
+        _add_up(lanes, w, edges, scores, bins)
+    scores[0] += 0 * total
 
 
 @inlined()
-def _is_first(row: Any, y: int) -> bool:
-    """Return whether no earlier logit equals that of class y."""
-    for k in range(y):  # noqa: SIM110 - compiled code has no generators
-        if row[k] == row[y]:
-            return False
-    return True
+def _in_pairs(n_classes: int) -> Any:
+    """Exponents and powers of 64 rows, with room for an even number of classes."""
+    size = (n_classes + 1) // 2 * (2 * LANES)
+    return np.full(size, LOWEST), np.empty(size)
 
 
-def _wide_outcomes(z: Any, y: Any, confidence: Any, correct: Any, nll: Any, brier: Any) -> None:
-    for i in range(z.shape[0]):
-        row = z[i]
-        top = np.float64(largest(row))
-        s = squares = 0.0
-        for k in range(row.shape[0]):
-            e = exp2(max((np.float64(row[k]) - top) * LOG2_E, LOWEST))
-            s += e
-            squares += e * e
-        own = np.float64(row[y[i]]) - top
-        confidence[i], nll[i], brier[i] = _finished(own, s, squares)
-        correct[i] = 1.0 if own == 0 and _is_first(row, y[i]) else 0.0
-
-
-def _narrow_outcomes(z: Any, y: Any, confidence: Any, correct: Any, nll: Any, brier: Any) -> None:
-    n, n_classes = z.shape
-    x, lanes = np.empty((n_classes, LANES)), np.empty(LANES * 4)
-    for start in range(0, n, LANES):
-        rows = z[start : start + LANES]
-        count = U(rows.shape[0])
-        side_by_side(rows, x, lanes)
-        for i in range(_S0, _S2):
-            lanes[i] = 0.0
-        for k in range(n_classes):
-            column = x[k]
-            for i in range(count):
-                e = exp2(max((column[i] - lanes[i]) * LOG2_E, LOWEST))
-                lanes[_S0 + i] += e
-                lanes[_S1 + i] += e * e
-        labels, right = y[start : start + LANES], correct[start : start + LANES]
-        for i in range(rows.shape[0]):
-            own = np.float64(rows[i, labels[i]]) - lanes[i]
-            lanes[_S2 + U(i)] = own
-            right[i] = 1.0 if own == 0 and _is_first(rows[i], labels[i]) else 0.0
-        sure, loss = confidence[start : start + LANES], nll[start : start + LANES]
-        for i in range(count):
-            sure[i], loss[i], lanes[_S0 + i] = _finished(
-                lanes[_S2 + i], lanes[_S0 + i], lanes[_S1 + i]
-            )
-        for i in range(count):
-            brier[U(start) + i] = lanes[_S0 + i]
+@inlined()
+def _write(lanes: Any, columns: Any) -> None:
+    """Write confidence, whether it is right, NLL and Brier score of some rows."""
+    for i in range(U(columns.shape[1])):
+        columns[0, i] = lanes[_SURE + i]
+        columns[1, i] = lanes[_RIGHT + i]
+        columns[2, i] = lanes[_NLL + i]
+        columns[3, i] = lanes[_BRIER + i]
 
 
 def _bin_sums(confidence: Any, correct: Any, weight: Any, edges: Any) -> Any:
-    n_bins = edges.size - 1
-    sums = np.zeros((3, n_bins))
+    sums = np.zeros((3, edges.size - 1))
     for i in range(confidence.size):
-        c = confidence[i]
-        place = min(max(int(c * n_bins), 0), n_bins - 1)
-        while place > 0 and c <= edges[place]:
-            place -= 1
-        while place < n_bins - 1 and c > edges[place + 1]:
-            place += 1
-        w = weight[i] if weight.size else 1.0
+        c, w = confidence[i], weight[i] if weight.size else 1.0
+        place = _place(c, edges)
         sums[0, place] += w
         sums[1, place] += w * c
         sums[2, place] += w * correct[i]
@@ -114,22 +233,45 @@ def _bin_sums(confidence: Any, correct: Any, weight: Any, edges: Any) -> Any:
 # ------------------------------------------------------------------------------------- doors
 
 
+def _labelled(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    return read_only(nb.from_dtype(dtype), 2), read_only(types.int64, 1)
+
+
 @cache
 def _outcomes(wide: bool, dtype: np.dtype[Any]) -> Any:
-    column = types.Array(types.float64, 1, "C")
-    rows = read_only(nb.from_dtype(dtype), 2)
-    signature = (rows, read_only(types.int64, 1), column, column, column, column)
-    if wide:
-        return jit(_wide_outcomes, signature)
-    return jit(_narrow_outcomes, signature, fastmath=STRICT)  # lanes are not added up
+    signature = (*_labelled(dtype), types.Array(types.float64, 2, "C"))
+    return jit(_wide_outcomes if wide else _narrow_outcomes, signature, fastmath=STRICT)
 
 
 def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
     """Return confidence, whether it is right, NLL and Brier score of each row with a hard label."""
     z = as_contiguous(z)
-    columns = tuple(np.empty((4, z.shape[0])))
-    _outcomes(z.shape[1] > NARROW, z.dtype)(z, np.ascontiguousarray(y), *columns)
-    return columns
+    columns = np.empty((4, z.shape[0]))
+    _outcomes(z.shape[1] > NARROW, z.dtype)(z, np.ascontiguousarray(y), columns)
+    return tuple(columns)
+
+
+@cache
+def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
+    numbers = read_only(types.float64, 1)
+    sums = types.Array(types.float64, 1, "C"), types.Array(types.float64, 3, "C")
+    signature = (*_labelled(dtype), numbers, numbers, *sums)
+    return jit(_wide_evaluation if wide else _narrow_evaluation, signature, fastmath=STRICT)
+
+
+def evaluation(
+    z: NDArray[Any],
+    y: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return sums of weight, accuracy, NLL, Brier score, and what `bin_sums` returns."""
+    z = as_contiguous(z)
+    scores, bins = np.zeros(4), np.zeros((2, edges.size - 1, 4))
+    w = _NONE if weight is None else np.ascontiguousarray(weight)
+    kernel = _evaluation(z.shape[1] > NARROW, z.dtype)
+    kernel(z, np.ascontiguousarray(y), w, edges, scores, bins)
+    return scores, bins.sum(axis=0).T[:3]
 
 
 @cache

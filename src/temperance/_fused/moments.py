@@ -11,12 +11,14 @@ import numpy as np
 from numba import types
 
 from temperance._fused.elementary import (
+    CHUNK,
     LANES,
     LN2,
     LOG2_E,
     LOWEST,
     NARROW,
     SUMS,
+    VECTOR,
     U,
     as_contiguous,
     exponentials,
@@ -31,9 +33,6 @@ from temperance._kernels import cumulants_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-CHUNK = 512  # classes whose exponentials are kept in the first-level cache
-VECTOR = 16  # of which whole multiples are summed
 
 _cumulants = inlined(fastmath=SUMS)(cumulants_of)
 

@@ -84,6 +84,17 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     return Outcomes(confidence, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
 
 
+def compiled_sums(block: Block, edges: Floats) -> tuple[Floats, Floats] | None:
+    """Return sums of weight, accuracy, NLL, Brier, and of bins: one compiled pass writes nothing.
+
+    None where there is no such pass: without Numba, or for soft labels.
+    """
+    compiled, y = fused(), block.labels
+    if compiled is None or y is None or y.ndim == 2:
+        return None
+    return compiled.evaluation(to_numpy(block.logits), y, block.weight, edges)
+
+
 def _at_label(
     u: NDArray[Any], e: NDArray[Any], top: NDArray[np.bool_], y: NDArray[Any]
 ) -> tuple[Floats, Floats, Floats, Floats | float]:

@@ -22,7 +22,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import to_numpy
 from temperance._kernels import fused
-from temperance.metrics._outcomes import exactly, gather, outcomes
+from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -93,6 +93,13 @@ class Bins:
             np.bincount(place, confidence * one, n_bins),
             np.bincount(place, correct * one, n_bins),
         )
+
+    @classmethod
+    def summed(cls, sums: Floats, edges: Floats, block: Block) -> Bins:
+        """Return sums over a block that a compiled pass has made."""
+        counts, confidence, correct = sums
+        exact = counts.astype(np.int64) if block.weight is None else counts
+        return cls(edges, exact, confidence, correct)
 
     @classmethod
     def equal_mass(
@@ -201,6 +208,10 @@ def bin_rows(rows: Rows, n_bins: int) -> Bins:
 
 
 def _bin_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
+    edges = unit_edges(n_bins)
+    sums = compiled_sums(block, edges)
+    if sums is not None:
+        return (Bins.summed(sums[1], edges, block),)
     o = outcomes(block, exact=exact)
     o = o if exact else settled(block, o, n_bins)
     return (Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins),)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 from temperance import _checks
-from temperance.metrics._outcomes import exactly, outcomes
-from temperance.metrics.binned import Bins, settled
+from temperance.metrics._outcomes import compiled_sums, exactly, outcomes
+from temperance.metrics.binned import Bins, settled, unit_edges
 from temperance.metrics.proper import Scores
 from temperance.rows import as_labelled_rows
 
@@ -116,6 +116,10 @@ def evaluate(
 
 
 def _evaluate_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
+    edges = unit_edges(n_bins)
+    sums = compiled_sums(block, edges)
+    if sums is not None:
+        return Scores.summed(sums[0], block), Bins.summed(sums[1], edges, block)
     o = outcomes(block, exact=exact)
     o = o if exact else settled(block, o, n_bins)
     return Scores.of(o, block.logits.shape[1]), Bins.equal_width(

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from temperance import _checks
-from temperance.metrics._outcomes import exactly, outcomes
+from temperance.metrics._outcomes import compiled_sums, exactly, outcomes
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from temperance.metrics._outcomes import Outcomes
     from temperance.rows import Block, Rows, Totals
+
+ONE_BIN = np.array([0.0, 1.0])  # where bins are not asked for
 
 
 @final
@@ -57,6 +61,12 @@ class Scores:
                 return cls(n_classes, o.n, *(float(c.sum()) for c in columns))
             return cls(n_classes, float(o.weight.sum()), *(float(o.weight @ c) for c in columns))
 
+    @classmethod
+    def summed(cls, sums: NDArray[np.float64], block: Block) -> Scores:
+        """Return sums over a block that a compiled pass has made."""
+        weight, *scores = sums.tolist()
+        return cls(int(block.logits.shape[1]), block.n if block.weight is None else weight, *scores)
+
     def __add__(self, other: Scores) -> Scores:
         _checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
         return Scores(
@@ -90,6 +100,9 @@ def score(rows: Rows) -> Scores:
 
 
 def _score_block(block: Block, *, exact: bool) -> Totals:
+    sums = compiled_sums(block, ONE_BIN)
+    if sums is not None:
+        return (Scores.summed(sums[0], block),)
     return (Scores.of(outcomes(block, exact=exact), block.logits.shape[1]),)
 
 
