@@ -7,6 +7,8 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance.labelfree.prior_matched import gather_evidence
+from temperance.labelfree.profile import SourceProfile
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
 
@@ -19,10 +21,6 @@ def scene():
 @pytest.fixture(scope="module")
 def cal(scene):
     return tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
-
-
-def width(interval):
-    return interval.high - interval.low
 
 
 def test_a_shift_of_an_overconfident_model_is_improved(scene, cal):
@@ -51,6 +49,24 @@ def test_contradicting_estimates_are_refused(scene, monkeypatch):
     assert cal.findings[0].code == "TP402"
 
 
+def test_a_prior_that_the_rows_contradict_is_refused():
+    s = scenes.shifted(k=5, n=2000, signal=3.0, scale=6.0)
+    wrong = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
+    cal = tp.calibrate(s.target, prior=wrong, source=s.source)
+    assert cal.verdict == "refused"
+    assert "TP106" in {finding.code for finding in cal.findings if finding.severity == "refuse"}
+    for better in (s.prior, tp.about(wrong, rows=5), None):
+        again = tp.calibrate(s.target, prior=better, source=s.source)
+        assert "TP106" not in {finding.code for finding in again.findings}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_right_prior_allows_at_least_the_true_accuracy(seed):
+    s = scenes.any_shift(seed, overconfident=True)
+    evidence = gather_evidence(s.target, s.prior, SourceProfile.of(*s.source, s.prior))
+    assert evidence.allowed > np.mean(s.target.argmax(axis=1) == s.labels) - 0.03
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_a_source_that_identifies_nothing_is_refused(scene, given):
     logits, labels = scene.source
@@ -64,13 +80,16 @@ def test_a_source_that_identifies_nothing_is_refused(scene, given):
 
 
 def test_a_prior_that_is_less_known_widens_the_interval(scene, cal):
-    about = tp.calibrate(scene.target, prior=tp.about(scene.prior, rows=20), source=scene.source)
-    ranges = np.stack([scene.prior * 0.3, np.minimum(1, scene.prior * 3)], axis=1)
-    ranged = tp.calibrate(scene.target, prior=ranges, source=scene.source)
-    assert about.facts["prior_kind"] == "about"
-    assert ranged.facts["prior_kind"] == "range"
-    assert width(about.accuracy) > width(cal.accuracy)
-    assert width(ranged.accuracy) > width(cal.accuracy)
+    """Of the accuracy of the model's own predictions: that after the map is of another map."""
+    wide = np.stack([scene.prior * 0.3, np.minimum(1, scene.prior * 3)], axis=1)
+    kinds = {}
+    for less in (tp.about(scene.prior, rows=1000), tp.about(scene.prior, rows=20), wide):
+        other = tp.calibrate(scene.target, prior=less, source=scene.source)
+        kinds[other.facts["prior_kind"]] = other
+        _, low, high = cal.facts["accuracy_before"]
+        assert other.facts["accuracy_before"][1] < low
+        assert other.facts["accuracy_before"][2] > high
+    assert set(kinds) == {"about", "range"}
 
 
 def test_an_estimated_prior_is_never_called_known(scene):

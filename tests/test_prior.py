@@ -28,6 +28,21 @@ def test_ranges_hold_a_prior_that_sums_to_one():
     assert ((prior.low <= prior.value) & (prior.value <= prior.high)).all()
 
 
+def test_a_range_is_worth_the_count_that_varies_as_much():
+    prior = exactly([[0.5, 0.7], [0.2, 0.4], [0.0, 0.2]], 3)
+    rng = np.random.default_rng(0)
+    n = int(prior.worth)
+    counts = rng.multinomial(n, prior.value, size=20_000) / n
+    anything = rng.uniform(prior.low, prior.high, size=(20_000, 3))
+    assert counts.var(axis=0).sum() == pytest.approx(anything.var(axis=0).sum(), rel=0.05)
+
+
+@pytest.mark.parametrize("rows", [10, 300.0])
+def test_what_is_known_about_is_worth_its_rows(rows):
+    assert tp.about([0.5, 0.5], rows=rows).worth == rows
+    assert exactly([0.5, 0.5], 2).worth == np.inf
+
+
 @pytest.mark.parametrize(
     "ranges",
     [

@@ -15,6 +15,8 @@ from scipy.special import gammaincc
 from temperance.calibration import Finding
 from temperance.labelfree.prior_matched import (
     Evidence,
+    jointly,
+    log_odds,
     noise_floor,
     rescaling,
     shrinkage,
@@ -31,12 +33,15 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
+Z90 = 1.645
 LEAST_ROWS = 30  # below this nothing is fitted
 FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
 ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class
 IMPOSSIBLE = (
     0.02  # share of predictions of classes that the prior excludes, beyond which it is wrong
 )
+CONTRADICTED = 1.0  # log-odds by which rows look better than the prior allows: of 357 shifts with
+# the right prior one exceeds it (experiments/labelfree/wrong_prior.py)
 BOUND = 5.0  # log-odds between the estimates beyond which none is believed
 NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
 SAME = 0.1  # share of rows of the target that are also in the source
@@ -132,11 +137,12 @@ def about_amount(scene: Scene) -> Iterator[Finding]:
 def about_classes(scene: Scene) -> Iterator[Finding]:
     """Yield how the predicted mix compares with the prior."""
     q, mix, n = scene.prior.value, scene.mix, len(scene.z)
-    distance, floor = total_variation(scene.predicted, q), noise_floor(q, n)
+    distance = total_variation(scene.predicted, q)
+    floor = noise_floor(q, jointly(n, scene.prior.worth))
     here = q > 0
     chi2 = float(n * np.sum((mix[here] - q[here]) ** 2 / q[here]))
     p_value = _tail(chi2, max(1, int(here.sum()) - 1))
-    if shrinkage(scene.predicted, q) > 0:
+    if shrinkage(scene.predicted, q, scene.prior.worth) > 0:
         most = int(np.argmax(mix - q))
         yield Finding(
             "TP104",
@@ -235,6 +241,30 @@ def _label_shift(scene: Scene) -> Iterator[Finding]:
 def _tail(chi2: float, freedom: int) -> float:
     """Probability of a larger chi-squared; scipy.stats has it too but takes seconds to import."""
     return float(gammaincc(freedom / 2, chi2 / 2))
+
+
+def about_prior(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
+    """Yield a prior by which more predictions are wrong than the rows show.
+
+    At least the distance between predicted mix and prior is wrong, if the prior is right. Whether
+    rows look like rows that the model knows does not depend on the prior. A shift that shows in the
+    class mix shows in the rows too; where it does not, the prior is wrong.
+    """
+    if evidence is None or scene.profile is None or "typical" not in evidence.estimates:
+        return
+    typical, allowed = evidence.estimates["typical"], evidence.allowed
+    noise = typical * (1 - typical) * (1 / len(scene.z) + 1 / scene.profile.effective)
+    gap = log_odds(typical - Z90 * float(np.sqrt(noise))) - log_odds(allowed)
+    if gap > CONTRADICTED:
+        yield Finding(
+            "TP106",
+            f"The prior contradicts the data: it allows at most {allowed:.0%} right predictions, "
+            f"but {typical:.0%} of the rows look like rows the model gets right.",
+            {"typical": typical, "allowed": allowed, "gap": gap, "bound": CONTRADICTED},
+            "Check the prior and the order of its classes. Say how well it is known, with about() "
+            "or a range for each class, or leave it out to have it estimated from the source.",
+            "refuse",
+        )
 
 
 def about_estimates(evidence: Evidence | None) -> Iterator[Finding]:

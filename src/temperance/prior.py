@@ -43,6 +43,14 @@ class Prior:
         """Return whether there is only one plausible prior."""
         return bool(np.array_equal(self.low, self.high))
 
+    @property
+    def worth(self) -> float:
+        """Return how many rows one would have to count to know it as well; infinite when exact."""
+        if self.exact or np.isfinite(self.rows):
+            return self.rows
+        variance = (self.high - self.low) ** 2 / 12  # of anything between the ends
+        return float(np.sum(self.value * (1 - self.value)) / variance.sum())
+
     def plausible(self, generator: np.random.Generator) -> list[Vector]:
         """Return priors that the knowledge allows; none where it is exact."""
         if self.exact:

@@ -8,7 +8,7 @@ import scenes
 from simulated import softmax
 
 from temperance.labelfree import matching
-from temperance.labelfree.matching import match_belief, match_confidence, match_prior
+from temperance.labelfree.matching import match_belief, match_confidence, match_prior, probabilities
 
 OFFSET = np.array([1.0, -0.5, 0.5, 0.0, -1.0])
 
@@ -53,3 +53,15 @@ def test_the_compiled_pass_is_that_of_numpy(monkeypatch, dtype, k):
     assert compiled.share == pytest.approx(reference.share, rel=1e-12)
     assert compiled[1:3] == pytest.approx(reference[1:3], rel=1e-12)
     assert compiled.p == pytest.approx(reference.p, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_classes_that_the_prior_excludes_are_met_too(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 20))
+    q = rng.dirichlet(np.full(k, 0.2)) * (rng.random(k) < 0.7)  # some rare, some excluded
+    q = np.append(q, 0.3) / (q.sum() + 0.3)
+    z, t = 4 * rng.normal(size=(400, k + 1)), np.exp(rng.normal())
+    b = match_prior(z, t, q, np.zeros(k + 1))
+    assert np.abs(probabilities(z, t, b).mean(axis=0) - q).sum() < 2e-3
+    assert np.ptp(b) < 200

@@ -96,6 +96,31 @@ def test_the_temperature_stays_near_the_one_without_bias():
     assert without / 3.31 <= fit(s).temperature <= without * 3.31
 
 
+def test_a_prior_that_is_less_known_moves_less(scene):
+    known = fit(scene)
+    moved = [
+        np.linalg.norm(fit(scene, prior=tp.about(scene.prior, rows=n)).bias)
+        for n in (1e9, 1000, 100, 10)
+    ]
+    assert moved[0] == pytest.approx(np.linalg.norm(known.bias), rel=1e-3)
+    assert moved == sorted(moved, reverse=True)
+    assert moved[-1] < 0.3 * moved[0]
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+def test_doubt_about_a_wrong_prior_limits_the_harm(rows):
+    """A prior from a count of few rows: said to be one, it does no harm without a shift."""
+    told, believed = [], []
+    for seed in range(8):
+        s = scenes.shifted(k=6, signal=3.0, n=2000, seed=seed)
+        q = np.random.default_rng(seed).dirichlet(rows * s.prior)
+        home = brier(tp.fit_temperature(*s.source), s)
+        told.append(brier(fit(s, prior=tp.about(q, rows=rows)), s) - home)
+        believed.append(brier(fit(s, prior=q), s) - home)
+    assert np.mean(believed) > 3
+    assert np.mean(told) < 0.2 * np.mean(believed)
+
+
 def test_a_source_of_other_classes_is_refused(scene):
     z, y = scene.source
     with pytest.raises(tp.InputError, match="source logits must have 6 columns"):

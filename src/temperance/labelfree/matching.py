@@ -33,6 +33,7 @@ MAX_SWEEPS = 60
 NEAR = 0.3  # rows, as a share, that are still in the wrong class when Newton's method begins,
 NEWTON = 128  # and the most classes for which its K x K equations are worth their cost
 RIDGE = 1e-3
+TRUST = 3.0  # the longest step of a bias that Newton's method may take
 STEP, GROWTH = 0.2, 2.0  # steps in log T from the start: the first, and how they grow
 
 
@@ -93,15 +94,20 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
             break
         if missed >= before:
             near = before / 4  # that was not near enough
+        step = log_q - np.log(np.maximum(share, 1e-300))
         if missed < near:
-            curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
-            step: Matrix = cast("Any", np.linalg.lstsq(curvature, q - share))[0]
-        else:
-            step = log_q - np.log(np.maximum(share, 1e-300))
+            newton = _newton_step(share, q, p)
+            step = newton if np.abs(newton).max() < TRUST else step
         b = b + step
         b = b - b.mean()
         before = missed
     return b
+
+
+def _newton_step(share: Matrix, q: Matrix, p: NDArray[np.floating]) -> Matrix:
+    """Newton's step of the bias; a class that the prior all but excludes has no curvature."""
+    curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
+    return cast("Any", np.linalg.lstsq(curvature, q - share))[0]
 
 
 def match_belief(

@@ -17,8 +17,9 @@ left: a row of two centred logits has no shape, only a length. Then T and b solv
 
     mean_i p_ik = q_k,      mean_i p_{i, ŷ_i} = a,
 
-b shrunk by how far the predicted mix exceeds its sampling noise; with ``bias=False`` only T is
-fitted, to mean confidence a. Where the evidence of a shift is within noise, T is the source's.
+b shrunk by how far the predicted mix exceeds its noise, that of the rows and that of a prior which
+is only known as well as a count of so many rows; with ``bias=False`` only T is fitted, to mean
+confidence a. Where the evidence of a shift is within noise, T is the source's.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._checks import NotIdentified, check_prior, check_seed
+from temperance._checks import NotIdentified, check_seed
 from temperance.labelfree.matching import (
     beliefs,
     confidence,
@@ -45,6 +46,7 @@ from temperance.labelfree.profile import (
 )
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Temperature
+from temperance.prior import exactly
 from temperance.rows import as_rows
 
 if TYPE_CHECKING:
@@ -81,8 +83,10 @@ def fit_prior_matched(
     ----------
     target_logits : array of shape (n, K) or rows
         From the shifted data; no labels.
-    prior : array of shape (K,)
-        Class probabilities of the *target*. A wrong prior makes the bias harmful.
+    prior : array of shape (K,) or (K, 2), or `about`
+        Class probabilities of the *target*. Numbers are taken as known, and a wrong prior makes the
+        bias harmful; ``temperance.about(q, rows=100)`` or a range (low, high) for each class
+        corrects only what exceeds the doubt.
     source : pair (logits, labels), optional
         Labelled rows from before the shift that the model was not trained on. Without them the
         accuracy is what `fit_uts` implies.
@@ -115,22 +119,28 @@ def fit_prior_matched(
     """
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    q = check_prior(prior, rows.n_classes)
+    known = exactly(prior, rows.n_classes)
+    q = known.value
     z = rows.take(rows.draw(sample_size(rows), generator)).logits
     if source is None:
-        t, b = solve_without_source(z, q, bias=bias, seed=generator)
+        t, b = solve_without_source(z, q, known.worth, bias=bias, seed=generator)
     else:
         profile = read_profile(source, q, generator)
-        t, b = solve(z, q, profile, gather_evidence(z, q, profile), bias=bias)
+        t, b = solve(z, q, profile, gather_evidence(z, q, profile, known.worth), bias=bias)
     return BiasedTemperature(t, b) if bias else Temperature(t)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is believed of a target before a map is fitted."""
+    """Everything that is believed of a target before a map is fitted.
+
+    ``allowed`` is the most that the accuracy can be if the prior is right: the share of predictions
+    that would have to change class to meet it is wrong.
+    """
 
     accuracy: float
     estimates: dict[str, float]
+    allowed: float
     distance: float
     floor: float
     shrink: float
@@ -156,28 +166,41 @@ def noise_floor(q: Matrix, n: float) -> float:
     return 0.5 * float(np.sqrt(2 * q * (1 - q) / (np.pi * n)).sum())
 
 
-def shrinkage(predicted: NDArray[np.intp], q: Matrix) -> float:
-    """Return how much of a bias to keep: none while the predicted mix is within noise of q."""
-    floor, distance = noise_floor(q, len(predicted)), total_variation(predicted, q)
+def jointly(*rows: float) -> float:
+    """Return the number of rows that has the noise of samples of these sizes together."""
+    return 1 / sum(1 / n for n in rows)
+
+
+def shrinkage(predicted: NDArray[np.intp], q: Matrix, worth: float = np.inf) -> float:
+    """Return how much of a bias to keep: none while the predicted mix is within noise of q.
+
+    ``worth`` is the number of rows that the prior is worth.
+    """
+    floor = noise_floor(q, jointly(len(predicted), worth))
+    distance = total_variation(predicted, q)
     return max(0.0, 1 - (NOISE * floor / distance) ** 2) if distance > floor else 0.0
 
 
-def gather_evidence(z: NDArray[Any], q: Matrix, source: SourceProfile) -> Evidence:
+def gather_evidence(
+    z: NDArray[Any], q: Matrix, source: SourceProfile, worth: float = np.inf
+) -> Evidence:
     """Return the estimates of accuracy and what they are made of."""
     n, k = z.shape
     predicted = z.argmax(axis=1)
-    shrink = shrinkage(predicted, q)
+    shrink = shrinkage(predicted, q, worth)
+    seen = _from_mix(predicted, source, worth)
     estimates = {"believed": believe(z, q, shrink, source)}
     if k > 2:
         scores = source.typicality(z)
         estimates["typical"] = source.share_typical(scores)
-        estimates["histogram"] = _from_histogram(predicted, scores, source)
+        estimates["histogram"] = _from_histogram(predicted, scores, source, worth)
     accuracy = float(np.clip(np.median(list(estimates.values())), CHANCE / k, 1 - 1e-4))
     return Evidence(
         accuracy=accuracy,
         estimates=estimates,
+        allowed=_broken(seen, source),
         distance=total_variation(predicted, q),
-        floor=noise_floor(q, n),
+        floor=noise_floor(q, jointly(n, worth)),
         shrink=shrink,
         confidence=confidence(z, source.temperature),
     )
@@ -194,14 +217,21 @@ def expit(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
 
-def _from_mix(predicted: NDArray[np.intp], source: SourceProfile) -> float:
+def _from_mix(predicted: NDArray[np.intp], source: SourceProfile, worth: float) -> float:
     """Distance of the predicted mix from that of the source, above the noise of both."""
     distance = total_variation(predicted, source.mix)
-    floor = noise_floor(source.mix, 1 / (1 / len(predicted) + 1 / source.effective))
+    floor = noise_floor(source.mix, jointly(len(predicted), source.effective, worth))
     return float(np.sqrt(max(0.0, distance**2 - floor**2)))
 
 
-def _from_histogram(predicted: NDArray[np.intp], scores: Matrix, source: SourceProfile) -> float:
+def _broken(g: float, source: SourceProfile) -> float:
+    """Accuracy where a share g of the rows is predicted at random."""
+    return (1 - g) * (1 - source.error) + g / len(source.mix)
+
+
+def _from_histogram(
+    predicted: NDArray[np.intp], scores: Matrix, source: SourceProfile, worth: float
+) -> float:
     """Accuracy from the share g of broken rows.
 
     A stratum of the least typical rows, a share f of all, holds (1 - g) F rows that are not broken,
@@ -210,17 +240,17 @@ def _from_histogram(predicted: NDArray[np.intp], scores: Matrix, source: SourceP
     """
     order = np.argsort(scores, kind="stable")
     n = len(order)
-    seen = _from_mix(predicted, source)
+    seen = _from_mix(predicted, source, worth)
     broken = [0.0]
     for share in LEAST_TYPICAL if seen > 0 else ():
         least = order[: max(30, int(share * n))]
-        ratio = seen / max(_from_mix(predicted[least], source), seen)
+        ratio = seen / max(_from_mix(predicted[least], source, worth), seen)
         ordinary = min(1.0, source.share_below(float(scores[least[-1]])) * n / len(least))
         # A stratum as typical as on the source says nothing of r; as |r - m| ≤ 1, g ≥ |P - m|.
         both = ratio * ordinary
         broken.append(seen if ordinary == 1 else max(seen, (ratio - both) / (1 - both)))
     g = float(np.mean(broken[1:])) if seen > 0 else 0.0
-    return (1 - g) * (1 - source.error) + g / len(source.mix)
+    return _broken(g, source)
 
 
 def believe(
@@ -282,7 +312,7 @@ def _towards_source(t: float, evidence: Evidence, source: SourceProfile, n: int)
 
 
 def solve_without_source(
-    z: NDArray[Any], q: Matrix, *, bias: bool, seed: np.random.Generator
+    z: NDArray[Any], q: Matrix, worth: float, *, bias: bool, seed: np.random.Generator
 ) -> tuple[float, Matrix]:
     """Return the map for the accuracy that `fit_uts` implies, less what the class mix misses.
 
@@ -291,11 +321,12 @@ def solve_without_source(
     """
     predicted = z.argmax(axis=1)
     start = fit_uts(z, q, seed=seed).temperature
-    missing = max(0.0, total_variation(predicted, q) - noise_floor(q, len(z)))
+    floor = noise_floor(q, jointly(len(z), worth))
+    missing = max(0.0, total_variation(predicted, q) - floor)
     accuracy = max(confidence(z, start) * (1 - missing), CHANCE / len(q))
     t = match_confidence(z, accuracy, start)
     b = np.zeros(len(q))
-    shrink = shrinkage(predicted, q)
+    shrink = shrinkage(predicted, q, worth)
     if not bias or shrink == 0:
         return t, b
     t = float(np.sqrt(start * t))
