@@ -156,23 +156,28 @@ def exponentials(exponents: Any, powers: Any, count: Any) -> float:
 
 @inlined(fastmath=SUMS)
 def side_by_side(rows: Any, x: Any, lanes: Any) -> None:
-    """Write up to 64 rows into the columns of x, and the largest of each into the first lanes."""
-    count = U(rows.shape[0])
-    for k in range(0, rows.shape[1] - 3, 4):
+    """Write up to 64 rows into the columns of x, and the largest of each into the first lanes.
+
+    The last row of x is for the largest.
+    """
+    count, n_classes = U(rows.shape[0]), rows.shape[1]
+    for k in range(0, n_classes - 3, 4):
         a, b, c, d = x[k], x[k + 1], x[k + 2], x[k + 3]
         for i in range(count):
             a[i], b[i], c[i], d[i] = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
-    for k in range(rows.shape[1] // 4 * 4, rows.shape[1]):
+    for k in range(n_classes // 4 * 4, n_classes):
         column = x[k]
         for i in range(count):
             column[i] = rows[i, k]
-    column = x[0]
+    column, top = x[0], x[n_classes]
     for i in range(count):
-        lanes[i] = column[i]
-    for k in range(1, rows.shape[1]):
+        top[i] = column[i]
+    for k in range(1, n_classes):
         column = x[k]
         for i in range(count):
-            lanes[i] = larger(column[i], lanes[i])
+            top[i] = larger(column[i], top[i])
+    for i in range(count):
+        lanes[i] = top[i]
 
 
 # -------------------------------------------------------------------------------- signatures

@@ -83,7 +83,7 @@ def _narrow_rows(rows: Any, y: Any, x: Any, exponents: Any, powers: Any, lanes: 
     for k in range(n_classes):
         column, u = x[k], exponents[k * LANES : (k + 1) * LANES]
         for i in range(count):
-            d = column[i] - lanes[i]
+            d = np.float64(column[i]) - lanes[i]
             tops += d == 0
             u[i] = max(d * LOG2_E, LOWEST)
     total = exponentials(exponents, powers, U(exponents.size))
@@ -165,7 +165,7 @@ def _wide_outcomes(z: Any, y: Any, columns: Any) -> None:
 
 
 def _narrow_outcomes(z: Any, y: Any, columns: Any) -> None:
-    x, lanes = np.empty((z.shape[1], LANES)), np.empty(_END)
+    x, lanes = np.empty((z.shape[1] + 1, LANES), z.dtype), np.empty(_END)
     exponents, powers = _in_pairs(z.shape[1])
     total = 0.0
     for start in range(0, z.shape[0], LANES):
@@ -189,7 +189,7 @@ def _wide_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins:
 
 
 def _narrow_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
-    x, lanes = np.empty((z.shape[1], LANES)), np.empty(_END)
+    x, lanes = np.empty((z.shape[1] + 1, LANES), z.dtype), np.empty(_END)
     exponents, powers = _in_pairs(z.shape[1])
     ones = np.ones(LANES)
     total = 0.0

@@ -101,7 +101,7 @@ def _narrow_sums(rows: Any, scale: float, x: Any, exponents: Any, powers: Any, l
     for k in range(n_classes):
         column, u = x[k], exponents[k * LANES : (k + 1) * LANES]
         for i in range(count):
-            d = column[i] - lanes[i]
+            d = np.float64(column[i]) - lanes[i]
             lanes[_SHIFTS + i] += d
             u[i] = max(d * scale, LOWEST)
     total = exponentials(exponents, powers, U(exponents.size))
@@ -185,7 +185,7 @@ def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any
 
 def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
     n, n_classes = z.shape
-    x, lanes = np.empty((n_classes, LANES)), np.ones(_END)
+    x, lanes = np.empty((n_classes + 1, LANES), z.dtype), np.ones(_END)
     pairs = (n_classes + 1) // 2 * (2 * LANES)
     exponents, powers = np.full(pairs, LOWEST), np.empty(pairs)
     sums = np.zeros(10)
