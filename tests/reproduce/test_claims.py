@@ -41,7 +41,7 @@ TABLE = [
 def test_a_claim_holds_in_every_case_or_says_in_how_many():
     assert verdict(TABLE, "UTS improves").word == "holds in all 3"
     one = [replace(r, reproduced=4.0) if (r.group, r.method) == ("a", "UTS") else r for r in TABLE]
-    assert verdict(one, "UTS improves").word == "holds in 2 of 3"
+    assert verdict(one, "UTS improves").word == "partly: in 2 of 3"
     two = [replace(r, reproduced=4.0) if r.group < "c" and r.method == "UTS" else r for r in TABLE]
     assert verdict(two, "UTS improves").word == "does not hold: in 1 of 3"
 
@@ -53,7 +53,7 @@ def test_what_was_not_measured_counts_for_nothing():
 
 def test_agreement_with_print_is_counted_by_cell():
     agreeing = [replace(TABLE[0], agrees=True), replace(TABLE[1], agrees=False)]
-    assert verdict(agreeing, "Its own numbers").word == "holds in 1 of 2"
+    assert verdict(agreeing, "Its own numbers").word == "partly: in 1 of 2"
 
 
 def test_a_temperature_that_falls_with_rows_is_found():

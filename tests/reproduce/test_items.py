@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from temperance import InputError
 from temperance.cli import main
-from temperance.reproduce import ITEMS, Bench, read, run
+from temperance.reproduce import ITEMS, Bench, Record, read, run, stored
 from temperance.reproduce.figures import FIGURES, draw
 from temperance.reproduce.paper_rows import ROWS
+from temperance.reproduce.record import write
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -71,6 +73,26 @@ def test_a_row_without_its_file_says_what_it_needs(tmp_path):
         0.8757,
         0.8609,
     }
+
+
+def test_the_file_that_a_row_names_fills_it(tmp_path):
+    row = next(r for r in ROWS if r.group == "SVHN-DenseNet100")
+    rng = np.random.default_rng(0)
+    (tmp_path / "logits").mkdir()
+    z = 3 * rng.normal(size=(500, row.classes))
+    np.savez(tmp_path / "logits" / row.file, logits=z, labels=z.argmax(axis=1))
+    bench = Bench(tmp_path, tmp_path)
+    (_, records), *_ = run("table-1", bench, tmp_path / "r", cells=row.group, methods=["TS", "UTS"])
+    assert {r.evidence for r in records} == {"other weights"}
+    assert all(r.needs is None and r.reported and r.agrees is None for r in records)
+
+
+def test_records_come_in_the_order_of_the_paper(tmp_path):
+    for name in ("MNIST-rotation", "CIFAR10-gaussian_noise", "MNIST-rolling", "later"):
+        cell = {"item": "figure-shift", "group": name, "dataset": "d", "model": "m"}
+        write(tmp_path / f"{name}.json", [Record(**cell, method="TS", metric="nll", needs={})])
+    order = ["MNIST-rotation", "MNIST-rolling", "CIFAR10-gaussian_noise", "later"]
+    assert [r.group for r in stored("figure-shift", tmp_path)] == order
 
 
 def test_an_unknown_item_is_refused(bench, tmp_path):

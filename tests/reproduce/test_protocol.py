@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from temperance import NotIdentified, Temperature, fit_matrix
+from temperance import NotIdentified, Temperature, fit_matrix, fit_vector
 from temperance.metrics import nll
 from temperance.reproduce.bench import Logits, Shift
 from temperance.reproduce.methods import METHODS, Case, fit
@@ -70,34 +70,36 @@ def test_under_shift_ts_reads_the_source(logits):
 def test_without_an_answer_the_network_stays_and_the_record_says_so():
     z = np.tile([0.0, 3.0, 1.0], (200, 1))
     case = Case(z, np.arange(200) % 3, np.full(3, 1 / 3))
-    fitted, answered = fit("UTS", case)
-    assert not answered
+    fitted, note = fit("UTS", case)
+    assert note.startswith("the network as it is")
     assert isinstance(fitted, Temperature)
     assert fitted.temperature == 1
     one_class = Logits(z, case.labels, case.prior, "sha")
     draws = over_draws(draw_fifth(one_class), ["UTS"], 2)
     facts = {"item": "i", "group": "g", "dataset": "d", "model": "m", "evidence": "nearest"}
-    assert "no answer in 2 draws" in draws.records(("nll",), **facts)[0].caveat
+    assert "for want of an answer, in 2 of 2 draws" in draws.records(("nll",), **facts)[0].caveat
 
 
 def test_labels_that_contradict_the_network_say_that_it_knows_nothing():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 4))
     case = Case(z, z.argmin(axis=1), np.full(4, 0.25))
-    fitted, answered = fit("TS-Target", case)
-    assert answered
+    fitted, note = fit("TS-Target", case)
+    assert note.startswith("every class as likely")
     assert nll(np.asarray(fitted(z)), case.labels) == pytest.approx(np.log(4), abs=1e-3)
 
 
-def test_matrix_scaling_has_an_answer_where_rows_are_separable():
+@pytest.mark.parametrize(("method", "fitter"), [("vector", fit_vector), ("matrix", fit_matrix)])
+def test_affine_maps_have_an_answer_where_rows_are_separable(method, fitter):
     rng = np.random.default_rng(0)
-    y = np.arange(30) % 10
+    y = np.arange(30) % 9  # one class has no row
     z = 2 * np.eye(10)[y] + rng.normal(size=(30, 10))
     with pytest.raises(NotIdentified):
-        fit_matrix(z, y)
-    fitted, answered = fit("matrix", Case(z, y, np.full(10, 0.1)))
-    assert answered
-    assert np.isfinite(np.asarray(fitted(z))).all()
+        fitter(z, y)
+    fitted, note = fit(method, Case(z, y, np.full(10, 0.1)))
+    assert note == "a penalty of 0.0001 for want of a maximum"
+    near = fitter(z, y, penalty=1e-4)
+    np.testing.assert_array_equal(np.asarray(fitted(z)), np.asarray(near(z)))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from temperance._checks import check_choice
 from temperance.reproduce import noise, probabilistic, shift, size, tables
 from temperance.reproduce.bench import Bench
+from temperance.reproduce.paper_rows import ROWS
 from temperance.reproduce.record import Record, read, write
 
 if TYPE_CHECKING:
@@ -27,37 +28,65 @@ if TYPE_CHECKING:
 
     Groups = dict[str, Callable[[Sequence[str]], list[Record]]]
 
-__all__ = ["ITEMS", "Bench", "Item", "Record", "read", "run"]
+__all__ = ["ITEMS", "Bench", "Item", "Record", "read", "run", "stored"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A table or a figure: what it is of, its methods, and its groups on a bench."""
+    """A table or a figure: what it is of, its methods, and its groups on a bench.
+
+    ``order`` is that of the paper, of all groups that there may be.
+    """
 
     title: str
     methods: tuple[str, ...]
     groups: Callable[[Bench], Groups]
+    order: tuple[str, ...]
 
 
+NETWORKS = tuple(row.group for row in ROWS)
 ITEMS = {
-    "table-1": Item("Table 1 and appendix C.1: the same domain", tables.METHODS, tables.groups),
-    "label-noise": Item("Figure 4, appendix C.3: noisy labels", noise.METHODS, noise.groups),
-    "sample-size": Item("Appendix C.4: number of rows", size.METHODS, size.groups),
-    "figure-shift": Item("Figure 2: shifts", shift.METHODS, partial(shift.groups, "figure-shift")),
+    "table-1": Item(
+        "Table 1 and appendix C.1: the same domain", tables.METHODS, tables.groups, NETWORKS
+    ),
+    "label-noise": Item(
+        "Figure 4, appendix C.3: noisy labels", noise.METHODS, noise.groups, NETWORKS
+    ),
+    "sample-size": Item(
+        "Appendix C.4: number of rows", size.METHODS, size.groups, (*size.SHIFTED, *NETWORKS)
+    ),
+    "figure-shift": Item(
+        "Figure 2: shifts",
+        shift.METHODS,
+        partial(shift.groups, "figure-shift"),
+        tuple(shift.SHIFTS),
+    ),
     "figure-corruptions": Item(
-        "Appendix C.2: corruptions", shift.METHODS, partial(shift.groups, "figure-corruptions")
+        "Appendix C.2: corruptions",
+        shift.METHODS,
+        partial(shift.groups, "figure-corruptions"),
+        tuple(shift.CORRUPTED),
     ),
     "probabilistic": Item(
         "Figure 3: probabilistic methods",
         (*probabilistic.POSTHOC, *probabilistic.BASELINES),
         partial(probabilistic.groups, "probabilistic"),
+        tuple(probabilistic.SETTINGS),
     ),
     "combination": Item(
         "Future work: calibrated ensembles",
         probabilistic.combinations(),
         partial(probabilistic.groups, "combination"),
+        tuple(probabilistic.SETTINGS),
     ),
 }
+
+
+def stored(name: str, records: Path) -> list[Record]:
+    """Return all records of an item that a directory holds, in the paper's order."""
+    rank = {group: i for i, group in enumerate(ITEMS[name].order)}
+    paths = sorted(records.glob("*.json"), key=lambda p: (rank.get(p.stem, len(rank)), p.stem))
+    return [record for path in paths for record in read(path)]
 
 
 def run(

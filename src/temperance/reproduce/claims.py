@@ -1,7 +1,7 @@
 """The paper's claims, each with a rule that the records decide.
 
 A rule counts the cases in which the claim is true. "Holds" means in every case, "does not hold" in
-fewer than half; what is between is said with its count.
+fewer than half, "partly" what is between.
 """
 
 from __future__ import annotations
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     Cases = Iterable[bool | np.bool_]
 
 __all__ = ["CLAIMS", "Claim", "Verdict", "check"]
+
+NOTHING = "uncalibrated"
+SMALL = 0.01  # gap of two Brier scores
+NAME = {"nll": "NLL", "brier": "Brier"}
+# What decides a claim about an item, and what is one case of it.
+SCORE = {"table-1": "nll", "label-noise": "nll"} | dict.fromkeys(
+    ("figure-shift", "figure-corruptions", "probabilistic", "combination"), "brier"
+)
+CASE = {
+    "table-1": "row",
+    "label-noise": "network and share of noise",
+    "figure-shift": "degree",
+    "figure-corruptions": "severity",
+    "probabilistic": "setting",
+    "combination": "setting",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +66,7 @@ class Verdict:
         if self.true == self.n:
             return f"holds in all {self.n}"
         share = f"in {self.true} of {self.n}"
-        return f"holds {share}" if 2 * self.true >= self.n else f"does not hold: {share}"
+        return f"partly: {share}" if 2 * self.true >= self.n else f"does not hold: {share}"
 
 
 def check(records: Mapping[str, Iterable[Record]]) -> list[Verdict]:
@@ -63,52 +79,69 @@ def check(records: Mapping[str, Iterable[Record]]) -> list[Verdict]:
     return out
 
 
-def _against(
-    better: str, worse: str, metric: str, margin: float = 0.0
-) -> Callable[[Lookup], Cases]:
-    """Cases in which one method is below another, or above it by less than a margin."""
+def _below(
+    item: str, says: str, better: str, worse: str, *, margin: float = 0.0, ours: bool = False
+) -> Claim:
+    """One method is below another, or above it by less than a margin, in the item's score."""
+    metric = SCORE[item]
 
     def cases(t: Lookup) -> Cases:
         for group in t.groups():
             for x in t.degrees(group) or [None]:
-                if x == 0 and t.degrees(group):
+                if x == 0:
                     continue  # no shift, no noise: another claim
                 a, b = t.value(group, better, metric, x), t.value(group, worse, metric, x)
                 if not np.isnan([a, b]).any():
                     yield a < b + margin
 
-    return cases
+    than = f"less than {margin:g} above" if margin else "below"
+    rule = f"{NAME[metric]} of {better} {than} {worse}, by {CASE[item]}"
+    return Claim(item, says, rule, cases, ours)
 
 
-def _all_of(
-    better: str, rivals: tuple[str, ...], metric: str, margin: float = 0.0
-) -> Callable[[Lookup], Cases]:
-    """Cases in which a method is below every rival that was measured."""
+def _lowest(
+    item: str, says: str, best: str, rivals: tuple[str, ...], *, ours: bool = False
+) -> Claim:
+    """A method is below every rival that was measured."""
+    metric = SCORE[item]
 
     def cases(t: Lookup) -> Cases:
         for group in t.groups():
             for x in t.degrees(group) or [None]:
-                a = t.value(group, better, metric, x)
+                a = t.value(group, best, metric, x)
                 others = np.array([t.value(group, m, metric, x) for m in rivals])
                 if not np.isnan(a) and not np.isnan(others).all():
-                    yield a <= np.nanmin(others) + margin
+                    yield a <= np.nanmin(others)
 
-    return cases
-
-
-def _accuracy_kept(t: Lookup) -> Cases:
-    for group in t.groups():
-        for method in ("TS", "UTS"):
-            a, b = (t.value(group, m, "accuracy") for m in (method, "uncalibrated"))
-            if not np.isnan([a, b]).any():
-                yield bool(np.isclose(a, b, atol=1e-9))
+    rule = f"{NAME[metric]} of {best} lowest of {', '.join((best, *rivals))}, by {CASE[item]}"
+    return Claim(item, says, rule, cases, ours)
 
 
-def _printed(t: Lookup) -> Cases:
-    return (r.agrees for r in t.records.values() if r.agrees is not None)
+def _keeps_accuracy(says: str, *methods: str) -> Claim:
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            for method in methods:
+                a, b = (t.value(group, m, "accuracy") for m in (method, "uncalibrated"))
+                if not np.isnan([a, b]).any():
+                    yield bool(np.isclose(a, b, atol=1e-9))
+
+    return Claim(
+        "table-1", says, f"accuracy of {' and of '.join(methods)} unchanged, by row", cases
+    )
 
 
-def _crosses(share: float) -> Callable[[Lookup], Cases]:
+def _printed(says: str, *methods: str, ours: bool = False) -> Claim:
+    """Cells of the authors' own logits are as printed."""
+
+    def cases(t: Lookup) -> Cases:
+        found = (r for r in t.records.values() if r.method in methods)
+        return (r.agrees for r in found if r.agrees is not None)
+
+    rule = f"{' and '.join(methods)} on the authors' logits within the tolerance of print, by cell"
+    return Claim("table-1", says, rule, cases, ours)
+
+
+def _noisy(says: str, share: float) -> Claim:
     """TS on labels of which a share is wrong is worse than no calibration."""
 
     def cases(t: Lookup) -> Cases:
@@ -117,10 +150,11 @@ def _crosses(share: float) -> Callable[[Lookup], Cases]:
             if not np.isnan(ts):
                 yield ts > t.value(group, "uncalibrated", "nll", 0.0)
 
-    return cases
+    rule = f"NLL of TS at {100 * share:.0f} % noise above uncalibrated, by network"
+    return Claim("label-noise", says, rule, cases)
 
 
-def _settled(method: str, low: float, high: float) -> Callable[[Lookup], Cases]:
+def _settled(says: str, method: str, low: int, high: int, *, ours: bool = False) -> Claim:
     """T changes by less than a twentieth between two numbers of rows."""
 
     def cases(t: Lookup) -> Cases:
@@ -129,200 +163,127 @@ def _settled(method: str, low: float, high: float) -> Callable[[Lookup], Cases]:
             if not np.isnan([a, b]).any():
                 yield abs(np.log(b / a)) < 0.05
 
-    return cases
+    rule = f"T of {method} at {high:,} rows within 5 % of {low:,}, by network"
+    return Claim("sample-size", says, rule, cases, ours)
 
 
-def _steadier(method: str, than: str, metric: str) -> Callable[[Lookup], Cases]:
-    """Its spread over draws is smaller, at up to 200 rows."""
+def _steadier(says: str, method: str, than: str, most: int) -> Claim:
+    """Its spread over draws is smaller, at few rows."""
 
     def cases(t: Lookup) -> Cases:
         for group in t.groups():
             for x in t.degrees(group):
-                a, b = t.spread(group, method, metric, x), t.spread(group, than, metric, x)
-                if x <= 200 and not np.isnan([a, b]).any():
+                a, b = (t.spread(group, m, "nll", x) for m in (method, than))
+                if x <= most and not np.isnan([a, b]).any():
                     yield a < b
 
-    return cases
+    rule = f"spread of NLL over draws of {method} below {than}, by network and rows up to {most}"
+    return Claim("sample-size", says, rule, cases)
 
 
 PAPER = ("uncalibrated", "UTS", "vector", "matrix")
 OTHERS = ("uncalibrated", "TS", "ll-Dropout", "SVI", "ensemble")
+UNDER_SHIFT = "Prior-matched scaling is better than UTS under shift"
 
 CLAIMS = (
-    Claim(
-        "table-1",
-        "UTS improves calibration for all dataset-models (5.1)",
-        "NLL of UTS below uncalibrated, by row",
-        _against("UTS", "uncalibrated", "nll"),
+    _below("table-1", "UTS improves calibration for all dataset-models (5.1)", "UTS", NOTHING),
+    _below(
+        "table-1", "The same, with the prior of its code (5.1)", "UTS, mix of the draw", NOTHING
     ),
-    Claim(
-        "table-1",
-        "TS calibrates better than all the other methods (5.1)",
-        "NLL of TS lowest of the paper's five columns, by row",
-        _all_of("TS", PAPER, "nll"),
-    ),
-    Claim(
-        "table-1",
-        "Vector scaling overfits (5.1)",
-        "NLL of TS below vector scaling, by row",
-        _against("TS", "vector", "nll"),
-    ),
-    Claim(
-        "table-1",
-        "Matrix scaling overfits (5.1)",
-        "NLL of TS below matrix scaling, by row",
-        _against("TS", "matrix", "nll"),
-    ),
-    Claim(
-        "table-1",
-        "Methods of the TS family keep the accuracy (C.1)",
-        "accuracy of TS and of UTS equal to uncalibrated, by row",
-        _accuracy_kept,
-    ),
-    Claim(
-        "table-1",
-        "Its own numbers, CIFAR-100 DenseNet-40 (C.1)",
-        "difference to print within the tolerance, by cell",
-        _printed,
-    ),
-    Claim(
+    _lowest("table-1", "TS calibrates better than all the other methods (5.1)", "TS", PAPER),
+    _below("table-1", "Vector scaling overfits (5.1)", "TS", "vector"),
+    _below("table-1", "Matrix scaling overfits (5.1)", "TS", "matrix"),
+    _keeps_accuracy("Methods of the TS family keep the accuracy (C.1)", "TS", "UTS"),
+    _printed("Its own numbers, without and with TS (C.1)", NOTHING, "TS"),
+    _printed("Its own numbers, UTS with the prior of its code (C.1)", "UTS, mix of the draw"),
+    _printed("Its own numbers, UTS with the prior of its text (C.1)", "UTS"),
+    _printed("Its own numbers, vector and matrix (C.1)", "vector", "matrix"),
+    _below(
         "figure-shift",
         "UTS is better than the uncalibrated model under shift (5.2)",
-        "Brier of UTS below uncalibrated, by degree",
-        _against("UTS", "uncalibrated", "brier"),
+        "UTS",
+        NOTHING,
     ),
-    Claim(
-        "figure-shift",
-        "UTS is better than TS under shift (5.2)",
-        "Brier of UTS below TS, by degree",
-        _against("UTS", "TS", "brier"),
-    ),
-    Claim(
+    _below("figure-shift", "UTS is better than TS under shift (5.2)", "UTS", "TS"),
+    _below(
         "figure-shift",
         "The gap between UTS and TS-Target is small (5.2)",
-        "Brier of UTS less than .01 above TS-Target, by degree",
-        _against("UTS", "TS-Target", "brier", 0.01),
+        "UTS",
+        "TS-Target",
+        margin=SMALL,
     ),
-    Claim(
+    _below(
         "figure-corruptions",
         "UTS is better than the uncalibrated model under shift (C.2)",
-        "Brier of UTS below uncalibrated, by severity",
-        _against("UTS", "uncalibrated", "brier"),
+        "UTS",
+        NOTHING,
     ),
-    Claim(
-        "figure-corruptions",
-        "UTS is better than TS under shift (C.2)",
-        "Brier of UTS below TS, by severity",
-        _against("UTS", "TS", "brier"),
-    ),
-    Claim(
+    _below("figure-corruptions", "UTS is better than TS under shift (C.2)", "UTS", "TS"),
+    _below(
         "figure-corruptions",
         "UTS follows TS-Target with a small gap (C.2)",
-        "Brier of UTS less than .01 above TS-Target, by severity",
-        _against("UTS", "TS-Target", "brier", 0.01),
+        "UTS",
+        "TS-Target",
+        margin=SMALL,
     ),
-    Claim(
-        "probabilistic",
-        "UTS beats every probabilistic method (5.2)",
-        "Brier of UTS lowest but for TS-Target, by setting",
-        _all_of("UTS", OTHERS, "brier"),
-    ),
-    Claim(
+    _lowest("probabilistic", "UTS beats every probabilistic method (5.2)", "UTS", OTHERS),
+    _lowest(
         "probabilistic",
         "TS-Target is the best calibrated of all (5.2)",
-        "Brier of TS-Target lowest of the paper's methods, by setting",
-        _all_of("TS-Target", (*OTHERS, "UTS"), "brier"),
+        "TS-Target",
+        (*OTHERS, "UTS"),
     ),
-    Claim(
-        "label-noise",
-        "Even a small percentage of noise: TS cannot calibrate (5.3)",
-        "NLL of TS at 10 % noise above uncalibrated, by network",
-        _crosses(0.1),
-    ),
-    Claim(
-        "label-noise",
-        "TS is extremely sensitive to the noise of labels (5.3)",
-        "NLL of TS at 50 % noise above uncalibrated, by network",
-        _crosses(0.5),
-    ),
-    Claim(
-        "label-noise",
-        "ATS is much more robust to noise than TS (supplement)",
-        "NLL of ATS below TS, by network and share of noise",
-        _against("ATS", "TS", "nll"),
-    ),
-    Claim(
-        "sample-size",
-        "At 500 rows UTS has reached its optimum (C.4)",
-        "T of UTS at 2,000 rows within 5 % of 500, by network",
-        _settled("UTS", 500, 2_000),
-    ),
-    Claim(
-        "sample-size",
-        "More rows do not change UTS (C.4)",
-        "T of UTS at 10,000 rows within 5 % of 2,000, by network",
-        _settled("UTS", 2_000, 10_000),
-    ),
-    Claim(
-        "sample-size",
-        "ATS is more stable than TS for few rows (supplement)",
-        "spread of NLL over draws below that of TS, by network and number of rows up to 200",
-        _steadier("ATS", "TS", "nll"),
-    ),
-    Claim(
-        "sample-size",
-        "Bags of 2,000 rows: T does not depend on n",
-        "T of UTS in bags at 10,000 rows within 5 % of 2,000, by network",
-        _settled("UTS in bags", 2_000, 10_000),
+    _noisy("Even a small percentage of noise: TS cannot calibrate (5.3)", 0.1),
+    _noisy("TS is extremely sensitive to the noise of labels (5.3)", 0.5),
+    _below("label-noise", "ATS is much more robust to noise than TS (supplement)", "ATS", "TS"),
+    _settled("At 500 rows UTS has reached its optimum (C.4)", "UTS", 500, 2_000),
+    _settled("More rows do not change UTS (C.4)", "UTS", 2_000, 10_000),
+    _steadier("ATS is more stable than TS for few rows (supplement)", "ATS", "TS", 200),
+    _printed(
+        "A small penalty on matrix scaling gives what the paper prints",
+        "matrix, penalty 0.005",
         ours=True,
     ),
-    Claim(
+    _settled("Bags of 2,000 rows: T does not depend on n", "UTS in bags", 2_000, 10_000, ours=True),
+    _below(
         "table-1",
         "Prior-matched scaling without labels improves every network",
-        "NLL of prior-matched, T only, below uncalibrated, by row",
-        _against("prior-matched, T only", "uncalibrated", "nll"),
+        "prior-matched, T only",
+        NOTHING,
         ours=True,
     ),
-    Claim(
+    _below(
         "table-1",
-        "A penalty on matrix scaling cures its overfitting",
-        "NLL of penalised matrix below matrix scaling, by row",
-        _against("penalised matrix", "matrix", "nll"),
+        "A penalty makes matrix scaling better than TS",
+        "penalised matrix",
+        "TS",
         ours=True,
     ),
-    Claim(
-        "figure-shift",
-        "Prior-matched scaling is better than UTS under shift",
-        "Brier of prior-matched below UTS, by degree",
-        _against("prior-matched", "UTS", "brier"),
-        ours=True,
-    ),
-    Claim(
-        "figure-corruptions",
-        "Prior-matched scaling is better than UTS under shift",
-        "Brier of prior-matched below UTS, by severity",
-        _against("prior-matched", "UTS", "brier"),
-        ours=True,
-    ),
-    Claim(
+    _below("figure-shift", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
+    _below("figure-corruptions", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
+    _below(
         "figure-corruptions",
         "Prior-matched scaling beats the temperature of target labels",
-        "Brier of prior-matched below TS-Target, by severity",
-        _against("prior-matched", "TS-Target", "brier"),
+        "prior-matched",
+        "TS-Target",
         ours=True,
     ),
-    Claim(
-        "combination",
-        "Prior-matched scaling improves an ensemble under shift",
-        "Brier of ensemble + prior-matched below ensemble, by setting",
-        _against("ensemble + prior-matched", "ensemble", "brier"),
+    _lowest(
+        "probabilistic",
+        "Prior-matched scaling beats every method without labels of the target",
+        "prior-matched",
+        (*OTHERS, "UTS"),
         ours=True,
     ),
-    Claim(
-        "combination",
-        "UTS improves an ensemble under shift",
-        "Brier of ensemble + UTS below ensemble, by setting",
-        _against("ensemble + UTS", "ensemble", "brier"),
-        ours=True,
+    *(
+        _below(
+            "combination",
+            f"{name} improves {what} under shift",
+            f"{baseline} + {method}",
+            baseline,
+            ours=True,
+        )
+        for baseline, what in (("ensemble", "an ensemble"), ("ll-Dropout", "ll-Dropout"))
+        for method, name in (("UTS", "UTS"), ("prior-matched", "Prior-matched scaling"))
     ),
 )

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from temperance.reproduce import ITEMS, Bench, run
+from temperance.reproduce import ITEMS, Bench, run, stored
 from temperance.reproduce.figures import draw
 
 __all__ = ["main"]
@@ -22,8 +22,6 @@ def main(name: str, folder: Path) -> None:
     data = os.environ.get("TEMPERANCE_DATA")
     bench = Bench(arguments.cache, None if data is None else Path(data))
     options = {"cells": arguments.cells, "methods": arguments.methods}
-    records = []
     for group, some in run(name, bench, folder / "records", **options):
         print(f"{name}: {group}, {len(some)} records", flush=True)  # noqa: T201
-        records += some
-    draw(name, records, folder / f"{folder.name}.png")
+    draw(name, stored(name, folder / "records"), folder / f"{folder.name}.png")

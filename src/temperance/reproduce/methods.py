@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "Case", "fit"]
 
 PENALTY = 1.0  # of penalised matrix scaling
+EARLY = 5e-3  # penalty in the place of an optimiser that stops early
 LIMIT = 1e-4  # penalty that stands for none where the likelihood has no maximum
 UNIFORM = 1e4  # temperature at which every class is as likely
 
@@ -44,17 +45,14 @@ class Case:
 
 
 def _uts_counted(case: Case) -> Map:
-    """UTS with the class counts of the very rows as prior, which only labels can tell."""
+    """UTS as in the authors' code: its prior is counted from the labels of the very rows."""
     k = case.target.shape[1]
     counts = np.bincount(case.labels, minlength=k)
     return fit_uts(case.target, counts / counts.sum(), bag_size=None)
 
 
-def _matrix(case: Case) -> Map:
-    try:
-        return fit_matrix(case.target, case.labels)
-    except NotIdentified:
-        return fit_matrix(case.target, case.labels, penalty=LIMIT)
+def _penalised(penalty: float) -> Callable[[Case], Map]:
+    return lambda case: fit_matrix(case.target, case.labels, penalty=penalty)
 
 
 def _attended(form: str) -> Callable[[Case], Map]:
@@ -72,8 +70,9 @@ METHODS: dict[str, Callable[[Case], Map]] = {
     "UTS, mix of the draw": _uts_counted,
     "UTS in bags": lambda case: fit_uts(case.target, case.prior),
     "vector": lambda case: fit_vector(case.target, case.labels),
-    "matrix": _matrix,
-    "penalised matrix": lambda case: fit_matrix(case.target, case.labels, penalty=PENALTY),
+    "matrix": lambda case: fit_matrix(case.target, case.labels),
+    "matrix, penalty 0.005": _penalised(EARLY),
+    "penalised matrix": _penalised(PENALTY),
     "ATS": _attended("paper"),
     "ATS (authors' code)": _attended("reference"),
     "prior-matched, T only": _prior_matched(bias=False),
@@ -81,18 +80,26 @@ METHODS: dict[str, Callable[[Case], Map]] = {
     "TS-Target": lambda case: fit_temperature(case.target, case.labels),
 }
 
+AFFINE = {"vector": fit_vector, "matrix": fit_matrix}
 
-def fit(method: str, case: Case) -> tuple[Map, bool]:
-    """Return the map, and whether the method had an answer.
 
-    Without one the network is left as it is; but labels that contradict the network (fewer right
-    than by chance) do have an answer in the limit, that every class is as likely.
+def fit(method: str, case: Case) -> tuple[Map, str]:
+    """Return the map, and what stands for it where the method has no answer.
+
+    Vector and matrix scaling have none where rows can be separated or a class has no row. Labels
+    that contradict the network (fewer right than by chance) have one in the limit, that every
+    class is as likely. Otherwise the network is left as it is.
     """
     try:
-        return METHODS[method](case), True
+        return METHODS[method](case), ""
     except NotIdentified:
-        wrong = method in {"TS", "TS-Target"} and _worse_than_chance(case, method)
-        return Temperature(UNIFORM if wrong else 1.0), wrong
+        pass
+    if method in AFFINE:
+        note = f"a penalty of {LIMIT:g} for want of a maximum"
+        return AFFINE[method](case.target, case.labels, penalty=LIMIT), note
+    if method in {"TS", "TS-Target"} and _worse_than_chance(case, method):
+        return Temperature(UNIFORM), "every class as likely, for labels that contradict the network"
+    return Temperature(1.0), "the network as it is for want of an answer"
 
 
 def _worse_than_chance(case: Case, method: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.datasets import Dataset
+    from temperance.reproduce.bench import Logits
     from temperance.zoo import Network, Recipe
 
 __all__ = ["KINDS", "TASKS", "Task", "digest", "split", "trained"]
@@ -46,6 +47,16 @@ class Task:
     test: int
     compared_epochs: int
     kl_weight: float
+
+    def fields(self, logits: Logits) -> dict[str, Any]:
+        """Return what all records of a network trained here say."""
+        return {
+            "dataset": self.name,
+            "model": self.network,
+            "evidence": "other weights" if self.name == "mnist" else "nearest",
+            "data": logits.data,
+            "weights": logits.weights,
+        }
 
     def recipe_of(self, kind: str) -> Recipe:
         """Recipe of one kind: Adam for variational weights; fewer epochs for all but the plain."""

@@ -33,17 +33,6 @@ def _row(bench: Bench, row: Row, methods: Sequence[str]) -> list[Record]:
         # Without labels a method does not see the noise: its answer at 0 is its answer.
         asked = [m for m in methods if share == 0 or m in NEED_LABELS]
         draws = over_draws(draw_fifth(logits, noise=share), asked, bench.n_draws)
-        records += draws.records(
-            METRICS,
-            item=ITEM,
-            group=row.group,
-            dataset=row.dataset,
-            model=row.model,
-            setting="noise",
-            x=share,
-            evidence="other weights" if row.evidence == "missing" else row.evidence,
-            data=logits.data,
-            weights=logits.weights,
-            caveat=row.caveat,
-        )
+        shared = {"item": ITEM, "setting": "noise", "x": share}
+        records += draws.records(METRICS, **shared, **row.fields(logits))
     return records

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from temperance.reproduce.bench import Bench, Logits
@@ -20,6 +20,7 @@ COLUMNS = {
     "UTS, mix of the draw": "unsupervised",
     "vector": "vector",
     "matrix": "matrix",
+    "matrix, penalty 0.005": "matrix",
 }
 
 
@@ -37,8 +38,9 @@ class Row:
     prefix: str = ""
     balanced: bool = True
     caveat: str = ""
-    shape: str = ""
     here: str = ""
+    rows: int = 10_000
+    classes: int = 10
 
     @property
     def group(self) -> str:
@@ -66,11 +68,25 @@ class Row:
 
         return bench.shifted(bench.task("mnist"), "network", Shift("none", 0))
 
+    def fields(self, logits: Logits) -> dict[str, Any]:
+        """Return what all records of the row say."""
+        return {
+            "group": self.group,
+            "dataset": self.dataset,
+            "model": self.model,
+            # The file of a row that was missing has come: somebody's weights, not the authors'.
+            "evidence": "other weights" if self.evidence == "missing" else self.evidence,
+            "data": logits.data,
+            "weights": logits.weights,
+            "caveat": self.caveat,
+        }
+
     def needs(self, item: str) -> dict[str, str]:
         """Return what would fill the row."""
         return {
-            "file": f"logits/{self.file} in the data directory: logits {self.shape} of the "
-            f"{self.dataset} test set under {self.model}, and labels",
+            "file": f"logits/{self.file} in the data directory: an array `logits` of shape "
+            f"({self.rows}, {self.classes}), those of {self.model} on the {self.dataset} test "
+            f"set, and an array `labels` of shape ({self.rows},)",
             "hardware": "a GPU to train the network, or somebody's published logits",
             "command": f"temperance reproduce {item} --cells {self.group} --data DIR",
         }
@@ -97,7 +113,7 @@ ROWS = (
         caveat="a public LeNet, trained with dropout, in place of ResNet110",
         here="LeNet",
     ),
-    Row("SVHN", "DenseNet100", "svhn_densenet100.npz", shape="(26032, 10)"),
+    Row("SVHN", "DenseNet100", "svhn_densenet100.npz", rows=26_032),
     Row(
         "CIFAR10",
         "DenseNet40",
@@ -106,7 +122,7 @@ ROWS = (
         prefix="test_",
         caveat="DenseNet-40 of Kull et al. (2019)",
     ),
-    Row("CIFAR10", "DenseNet100", "cifar10_densenet100.npz", shape="(10000, 10)"),
+    Row("CIFAR10", "DenseNet100", "cifar10_densenet100.npz"),
     Row(
         "CIFAR10",
         "ResNet110",
@@ -123,7 +139,7 @@ ROWS = (
         caveat="a public VGG-16 with batch normalisation",
     ),
     Row("CIFAR100", "DenseNet40", "cifar100_densenet40.npz", "exact"),
-    Row("CIFAR100", "DenseNet100", "cifar100_densenet100.npz", shape="(10000, 100)"),
+    Row("CIFAR100", "DenseNet100", "cifar100_densenet100.npz", classes=100),
     Row(
         "CIFAR100",
         "ResNet110",
@@ -132,7 +148,7 @@ ROWS = (
         caveat="a public ResNet-56 in place of ResNet110",
         here="ResNet56",
     ),
-    Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", shape="(10000, 100)"),
+    Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
     # Not a row of the paper, but a network more.
     Row("CIFAR100", "VGG16", "cifar100_vgg16_bn.npz", "nearest", caveat="not in the paper"),
 )

@@ -90,13 +90,9 @@ def _measured(
         METRICS,
         item=item,
         group=group,
-        dataset=task.name,
-        model=task.network,
         setting=shift.name,
         x=shift.degree,
-        evidence="nearest" if task_name == "cifar10" else "other weights",
-        data=target.data,
-        weights=target.weights,
         caveat=f"networks trained here, {task.compared_epochs} epochs each",
+        **task.fields(target),
     )
     return [replace(r, method=named(r.method)) for r in records]

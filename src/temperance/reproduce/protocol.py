@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,10 @@ ROWS = 2_000  # of the source at most: as many as a fifth of ten thousand
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Values of every metric and draw by method, and how many draws had no answer."""
+    """Values of every metric and draw by method, and what stood for an answer how often."""
 
     values: dict[str, dict[str, list[float]]]
-    unanswered: dict[str, int]
+    notes: dict[str, Counter[str]]
 
     def records(
         self,
@@ -48,8 +49,8 @@ class Draws:
         out = []
         for method, values in self.values.items():
             notes = [caveat] if caveat else []
-            if missed := self.unanswered[method]:
-                notes.append(f"no answer in {missed} draws, which leave the network as it is")
+            n = len(values["nll"])
+            notes += [f"{note}, in {k} of {n} draws" for note, k in self.notes[method].items()]
             for metric in metrics:
                 if np.isnan(values[metric]).any():
                     continue  # no temperature in a vector or a matrix
@@ -63,15 +64,16 @@ def over_draws(draw: Draw, methods: Iterable[str], n_draws: int, seed: int = 0) 
     """Fit every method on every draw. A draw depends on its number and the seed alone."""
     methods = list(methods)
     values = {m: {metric: [] for metric in METRICS} for m in methods}
-    unanswered = dict.fromkeys(methods, 0)
+    notes: dict[str, Counter[str]] = {m: Counter() for m in methods}
     for i in tracked(range(n_draws), "draws"):
         case, judged = draw(np.random.default_rng([seed, i]))
         for method in methods:
-            fitted, answered = fit(method, case)
-            unanswered[method] += not answered
+            fitted, note = fit(method, case)
+            if note:
+                notes[method][note] += 1
             for metric, value in judge(fitted, *judged).items():
                 values[method][metric].append(value)
-    return Draws(values, unanswered)
+    return Draws(values, notes)
 
 
 def judge(fitted: Map, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:

@@ -39,15 +39,14 @@ CORRUPTIONS = (
     "spatter",
     "speckle_noise",
 )
-ROLLING = (0, 4, 8, 12, 16)
+CORRUPTED = {f"CIFAR10-{name}": ("cifar10", name, SEVERITIES) for name in CORRUPTIONS} | {
+    "CIFAR10-rolling": ("cifar10", "rolling", (0, 2, 4, 8, 12, 16))
+}
 
 
 def groups(item: str, bench: Bench) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
     """Return the panels of ``figure-shift`` or of ``figure-corruptions``."""
-    panels: dict[str, tuple[str, str, Sequence[int]]] = {**SHIFTS}
-    if item == "figure-corruptions":
-        panels = {f"CIFAR10-{name}": ("cifar10", name, SEVERITIES) for name in CORRUPTIONS}
-        panels["CIFAR10-rolling"] = ("cifar10", "rolling", ROLLING)
+    panels = SHIFTS if item == "figure-shift" else CORRUPTED
     return {name: partial(_panel, item, bench, name, *panel) for name, panel in panels.items()}
 
 
@@ -70,13 +69,9 @@ def _panel(
             METRICS,
             item=item,
             group=group,
-            dataset=task.name,
-            model=task.network,
             setting=shift,
             x=degree,
-            evidence="nearest" if task_name == "cifar10" else "other weights",
-            data=target.data,
-            weights=target.weights,
             caveat="network trained here; the paper prints no numbers for its figures",
+            **task.fields(target),
         )
     return records

@@ -7,7 +7,7 @@ the paper stops at two thousand.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from temperance.reproduce.bench import Shift
 from temperance.reproduce.paper_rows import Row, rows
@@ -24,11 +24,12 @@ SIZES = (30, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 METRICS = ("nll", "brier", "temperature")
 METHODS = ("uncalibrated", "TS", "ATS", "UTS", "UTS in bags", "prior-matched", "TS-Target")
 SHIFTED = {
-    "MNIST-rotation-45": ("mnist", "MNIST", "Lenet-5", Shift("rotation", 45)),
-    "MNIST-rolling-6": ("mnist", "MNIST", "Lenet-5", Shift("rolling", 6)),
-    "CIFAR10-gaussian_noise-3": ("cifar10", "CIFAR10", "small", Shift("gaussian_noise", 3)),
+    "MNIST-rotation-45": ("mnist", Shift("rotation", 45)),
+    "MNIST-rolling-6": ("mnist", Shift("rolling", 6)),
+    "CIFAR10-gaussian_noise-3": ("cifar10", Shift("gaussian_noise", 3)),
 }
 JUDGED = "judged on all test rows, the drawn ones among them"
+AS_MANY = "of the source as many rows, or all it has"
 EXPENSIVE = 2_000  # rows beyond which ATS, whose claim is about few, is left out
 
 
@@ -44,24 +45,14 @@ def _unshifted(bench: Bench, row: Row, methods: Sequence[str]) -> list[Record]:
     for n in _sizes(len(logits.y)):
         asked = [m for m in methods if m != "TS-Target" and (m != "ATS" or n <= EXPENSIVE)]
         draws = over_draws(draw_fifth(logits, n=n), asked, bench.n_draws)
-        records += draws.records(
-            METRICS,
-            item=ITEM,
-            group=row.group,
-            dataset=row.dataset,
-            model=row.model,
-            setting="rows",
-            x=n,
-            evidence="other weights" if row.evidence == "missing" else row.evidence,
-            data=logits.data,
-            weights=logits.weights,
-            caveat="; ".join(filter(None, (row.caveat, JUDGED))),
-        )
+        shared: dict[str, Any] = row.fields(logits) | {"item": ITEM, "setting": "rows", "x": n}
+        shared["caveat"] = "; ".join(filter(None, (row.caveat, JUDGED)))
+        records += draws.records(METRICS, **shared)
     return records
 
 
 def _shifted(bench: Bench, name: str, methods: Sequence[str]) -> list[Record]:
-    task_name, dataset, model, shift = SHIFTED[name]
+    task_name, shift = SHIFTED[name]
     task = bench.task(task_name)
     source = bench.source(task, "network")
     target = bench.shifted(task, "network", shift)
@@ -69,19 +60,9 @@ def _shifted(bench: Bench, name: str, methods: Sequence[str]) -> list[Record]:
     for n in _sizes(len(target.y)):
         asked = [m for m in methods if m != "ATS"]
         draws = over_draws(draw_shifted(source, target, n=n), asked, bench.n_draws)
-        records += draws.records(
-            METRICS,
-            item=ITEM,
-            group=name,
-            dataset=task.name if bench.quick else dataset,
-            model=model,
-            setting="rows",
-            x=n,
-            evidence="nearest",
-            data=target.data,
-            weights=target.weights,
-            caveat=f"network trained here; {JUDGED}; of the source as many rows, or all it has",
-        )
+        shared: dict[str, Any] = task.fields(target) | {"item": ITEM, "setting": "rows", "x": n}
+        shared |= {"group": name, "caveat": f"network trained here; {JUDGED}; {AS_MANY}"}
+        records += draws.records(METRICS, **shared)
     return records
 
 
