@@ -47,9 +47,9 @@ def test_belief_and_prior_hold_together(scene):
 def test_the_compiled_pass_is_that_of_numpy(monkeypatch, dtype, k):
     rng = np.random.default_rng(4)
     z, b = (3 * rng.normal(size=(500, k))).astype(dtype), rng.normal(size=k)
-    compiled = matching.beliefs(z, 1.3, b)
+    compiled = matching.beliefs(z, 1.3, b, rows=True)
     monkeypatch.setattr(matching, "fused", lambda: None)
-    reference = matching.beliefs(z, 1.3, b)
+    reference = matching.beliefs(z, 1.3, b, rows=True)
     assert compiled.share == pytest.approx(reference.share, rel=1e-12)
     assert compiled[1:3] == pytest.approx(reference[1:3], rel=1e-12)
     assert compiled.p == pytest.approx(reference.p, rel=1e-6)

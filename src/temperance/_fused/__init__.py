@@ -13,17 +13,22 @@ interpreter lock.
 
 from __future__ import annotations
 
-from temperance._fused.labelfree import beliefs, exponential_sums, log_odds, odds_mass
+from temperance._fused.matching import beliefs
 from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
+from temperance._fused.odds import exponential_sums, log_odds, odds_mass
+from temperance._fused.profile import class_sums, cosines, row_lengths
 
 __all__ = [
     "beliefs",
     "bin_sums",
+    "class_sums",
+    "cosines",
     "evaluation",
     "exponential_sums",
     "log_odds",
     "odds_mass",
     "outcomes",
+    "row_lengths",
     "temperature_moments",
 ]

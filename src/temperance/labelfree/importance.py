@@ -24,7 +24,7 @@ from temperance._checks import InputError, NotIdentified, check_finite, check_se
 from temperance._solve import search_in_scale
 from temperance.labelfree.matching import confidence, match_confidence, probabilities
 from temperance.labelfree.prior_matched import CHANCE
-from temperance.labelfree.profile import as_source_rows, centre, sample_size, source_length
+from temperance.labelfree.profile import as_source_rows, sample_size, source_length
 from temperance.maps import Temperature
 from temperance.rows import as_rows
 from temperance.supervised.temperature import fit_temperature
@@ -71,7 +71,7 @@ def fit_cpcs(
     True
     """
     _, s, y, w = _weighted(target_logits, source, features, check_seed(seed))
-    unit = source_length(centre(s)) / np.sqrt(s.shape[1])
+    unit = source_length(s) / np.sqrt(s.shape[1])
     rows = np.arange(len(y))
 
     def loss(temperatures: Matrix) -> Matrix:

@@ -9,11 +9,14 @@ Three equations in the map ``p = softmax(z / T + b)`` of unlabelled logits z:
 
 The third is what fixes T once a bias moves predictions: the accuracy *after* the bias is unknown,
 but a calibrated map knows how often the predictions *before* it are right.
+
+Solutions are looked for on some of the rows, and from there found on all of them.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -34,7 +37,9 @@ NEAR = 0.3  # rows, as a share, that are still in the wrong class when Newton's 
 NEWTON = 128  # and the most classes for which its K x K equations are worth their cost
 RIDGE = 1e-3
 TRUST = 3.0  # the longest step of a bias that Newton's method may take
+EXCLUDED = 1e-10  # curvature of a class that is believed nowhere
 STEP, GROWTH = 0.2, 2.0  # steps in log T from the start: the first, and how they grow
+SOME = 1_024  # rows that give log T to a few hundredths, and the curvature to a few per cent
 
 
 def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
@@ -56,14 +61,17 @@ class Beliefs(NamedTuple):
     kept: float
     """Mean probability of the predictions before the map."""
     p: NDArray[np.floating]
+    """Probabilities of each row, where they were asked for."""
 
 
-def beliefs(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Beliefs:
+def beliefs(
+    z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0, *, rows: bool = False
+) -> Beliefs:
     """Return what softmax(z / T + b) says: in one compiled pass where there are such."""
     compiled = fused()
     if compiled is not None:
         b = np.broadcast_to(np.asarray(bias, dtype=np.float64), z.shape[1:])
-        return Beliefs(*compiled.beliefs(z, 1 / temperature, b))
+        return Beliefs(*compiled.beliefs(z, 1 / temperature, b, rows=rows))
     p = probabilities(z, temperature, bias)
     kept = float(p[np.arange(len(p)), z.argmax(axis=1)].mean())
     return Beliefs(p.mean(axis=0), float(p.max(axis=1).mean()), kept, p)
@@ -74,21 +82,59 @@ def confidence(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) 
     return beliefs(z, temperature, bias).sure
 
 
+def some_of(z: NDArray[Any]) -> NDArray[Any]:
+    """Return a thousand rows or up to twice as many, at equal distances; of fewer, all."""
+    return np.ascontiguousarray(z[:: max(1, len(z) // SOME)])
+
+
 def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
     """Return the temperature at which mean confidence is ``accuracy``."""
-    return _falling_root(lambda t: confidence(z, t) - accuracy, start)
+    root = Root(start)
+    for rows in _growing(z):
+        root = _falling_root(lambda t, rows=rows: confidence(rows, t) - accuracy, root)
+    return root.temperature
 
 
 def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
     """Return the bias at which the mean probabilities are q, from a first guess of it.
 
     It minimises the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log(q / mean p),
-    lowers that from anywhere; near the minimum Newton's method takes over where K is small.
+    lowers that from anywhere; near the minimum Newton's method takes over where K is small, with
+    the curvature of some of the rows.
     """
+    for rows in _growing(z):
+        bias = _match_prior(rows, temperature, q, bias)
+    return bias
+
+
+def match_belief(
+    z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
+) -> tuple[float, Matrix]:
+    """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
+    bias, root = np.zeros(z.shape[1]), Root(start)
+
+    def excess(rows: NDArray[Any], t: float) -> float:
+        nonlocal bias
+        bias = _match_prior(rows, t, q, bias)
+        return beliefs(rows, t, shrink * bias).kept - accuracy
+
+    for rows in _growing(z):
+        root = _falling_root(partial(excess, rows), root)
+    return root.temperature, shrink * _match_prior(z, root.temperature, q, bias)
+
+
+def _growing(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return some rows and all rows, or only the latter where they are few."""
+    some = some_of(z)
+    return (some, z) if len(some) < len(z) else (z,)
+
+
+def _match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
+    """`match_prior` on all rows at once."""
     log_q = np.log(np.maximum(q, 1e-12))
     b, before, near = bias, math.inf, NEAR if len(q) <= NEWTON else 0.0
     for _ in range(MAX_SWEEPS):
-        share, _, _, p = beliefs(z, temperature, b)
+        share = beliefs(z, temperature, b).share
         missed = float(np.abs(share - q).sum())
         if missed < TOLERANCE:
             break
@@ -96,7 +142,7 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
             near = before / 4  # that was not near enough
         step = log_q - np.log(np.maximum(share, 1e-300))
         if missed < near:
-            newton = _newton_step(share, q, p)
+            newton = _newton_step(q - share, q, beliefs(some_of(z), temperature, b, rows=True))
             step = newton if np.abs(newton).max() < TRUST else step
         b = b + step
         b = b - b.mean()
@@ -104,50 +150,51 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
     return b
 
 
-def _newton_step(share: Matrix, q: Matrix, p: NDArray[np.floating]) -> Matrix:
+def _newton_step(missing: Matrix, q: Matrix, said: Beliefs) -> Matrix:
     """Newton's step of the bias; a class that the prior all but excludes has no curvature."""
-    curvature = np.diag(share + RIDGE * q) - p.T @ p / len(p)
-    return cast("Any", np.linalg.lstsq(curvature, q - share))[0]
+    p = said.p
+    curvature = np.diag(said.share + RIDGE * q + EXCLUDED) - p.T @ p / len(p)
+    return cast("Matrix", np.linalg.solve(curvature, missing))
 
 
-def match_belief(
-    z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
-) -> tuple[float, Matrix]:
-    """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
-    guess = [np.zeros(z.shape[1])]
+class Root(NamedTuple):
+    """Where a function of log T vanishes, or is thought to, and its slope there where known."""
 
-    def excess(t: float) -> float:
-        guess[0] = match_prior(z, t, q, guess[0])
-        return beliefs(z, t, shrink * guess[0]).kept - accuracy
-
-    t = _falling_root(excess, start)
-    return t, shrink * match_prior(z, t, q, guess[0])
+    temperature: float
+    slope: float = 0.0
 
 
-def _falling_root(function: Callable[[float], float], start: float) -> float:
+def _falling_root(function: Callable[[float], float], start: Root) -> Root:
     """Root in log T of a function that falls with T; the nearer end where there is none.
 
-    The bracket is walked to in growing steps and narrowed by false position (Illinois), which
-    never evaluates a point twice: `match_belief` is exact only up to the sweeps it makes.
+    The bracket is walked to in growing steps, of which the first is Newton's where the slope is
+    known, and narrowed by false position (Illinois) until the next step is within the tolerance.
+    No point is evaluated twice: `match_belief` is exact only up to the sweeps it makes.
     """
-    first = x = math.log(start)
-    value = function(start)
-    step = math.copysign(STEP, value)
+    first = x = math.log(start.temperature)
+    value = function(start.temperature)
+    step = -value / start.slope if start.slope < 0 else math.copysign(STEP, value)
+    if step == 0:
+        return start
     while True:
         old, before = x, value
         x += step
         step *= GROWTH
         value = function(math.exp(x))
-        if value * before <= 0:
+        slope = (value - before) / (x - old)
+        if value * before <= 0 or (slope < 0 and abs(value / slope) <= TOLERANCE):
             break
         if abs(x - first) > math.log(REACH):
-            return math.exp(x)
+            return Root(math.exp(x))
     while abs(x - old) > TOLERANCE:
         middle = x - value * (x - old) / (value - before) if value != before else 0.5 * (x + old)
+        if abs(middle - x) <= TOLERANCE:
+            return Root(math.exp(middle), slope)
         here = function(math.exp(middle))
+        slope = (here - value) / (middle - x)
         if here * value <= 0:
             old, before = x, value
         else:
             before *= 0.5
         x, value = middle, here
-    return math.exp(x)
+    return Root(math.exp(x), slope)

@@ -39,7 +39,6 @@ from temperance.labelfree.matching import (
 )
 from temperance.labelfree.profile import (
     SourceProfile,
-    centre,
     mean_length,
     read_profile,
     sample_size,
@@ -272,7 +271,7 @@ def believe(
 
 def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
     """Return how much longer the centred logits are than on the source."""
-    length = mean_length(centre(z))
+    length = mean_length(z)
     if length == 0:
         msg = "target logits are constant in every row, so no temperature changes anything."
         raise NotIdentified(msg)

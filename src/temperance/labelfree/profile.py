@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from temperance._checks import InputError, NotIdentified, check_same_classes, check_scale
+from temperance._kernels import fused
 from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks
 from temperance.supervised.temperature import solve_temperature
 
@@ -78,23 +79,18 @@ class SourceProfile:
         cls, logits: NDArray[Any], labels: NDArray[np.int64], prior: Matrix | None = None
     ) -> SourceProfile:
         """Return the profile of labelled rows, as for a target with that prior."""
-        centred = centre(logits)
-        n, k = centred.shape
-        predicted = centred.argmax(axis=1)
+        n, k = logits.shape
+        predicted = logits.argmax(axis=1)
         right = predicted == labels
         weight = np.full(n, 1 / n) if prior is None else class_weights(labels, prior)
         effective = 1 / float(weight @ weight)
         error = float(np.clip(1 - weight @ right, 0.5 / effective, 1 - 0.5 / effective))
-        norm = source_length(centred)
+        norm = source_length(logits)
         ideal = (np.eye(k) - 1 / k) * norm
-        total = np.zeros((k, k))
-        np.add.at(total, labels, centred)
         count = np.bincount(labels, minlength=k) + IDEAL_ROWS
-        total += IDEAL_ROWS * ideal
+        total = class_sums(logits, labels) + IDEAL_ROWS * ideal
         # Each row is compared with the pattern of the others: a row is always like itself.
-        own = np.where(right[:, None], centred, 0.0)
-        others = (total[predicted] - own) / (count[predicted] - right)[:, None]
-        scores = cosine(centred, others)
+        scores = cosines(logits, total, predicted, right)
         order = np.argsort(scores, kind="stable")
         try:
             temperature = 1 / solve_temperature(ArrayRows(logits, labels, checked=True)).x
@@ -135,8 +131,8 @@ class SourceProfile:
 
     def typicality(self, logits: NDArray[Any]) -> Matrix:
         """Return the cosine of each row with the pattern of the class it is predicted as."""
-        centred = centre(logits)
-        return cosine(centred, self.patterns[centred.argmax(axis=1)])
+        own = np.zeros(len(logits), dtype=bool)
+        return cosines(logits, self.patterns, logits.argmax(axis=1), own)
 
 
 def read_profile(source: object, prior: Matrix, seed: np.random.Generator) -> SourceProfile:
@@ -200,18 +196,29 @@ def centre(logits: NDArray[Any]) -> Matrix:
     return z - z.mean(axis=1, keepdims=True)
 
 
-def mean_length(centred: Matrix) -> float:
-    """Return the root mean square length of rows, at any scale."""
+def row_lengths(logits: NDArray[Any]) -> Matrix:
+    """Return the length of each centred row, at any scale: squares of 1e-200 would vanish."""
+    compiled = fused()
+    if compiled is not None:
+        return compiled.row_lengths(logits)
+    centred = centre(logits)
     largest = float(np.abs(centred).max())
     if largest == 0:
-        return 0.0
-    relative = centred / largest  # squares of 1e-200 would vanish
-    return largest * float(np.sqrt(np.vdot(relative, relative) / len(centred)))
+        return np.zeros(len(centred))
+    centred /= largest
+    return largest * np.sqrt(np.einsum("ij,ij->i", centred, centred))
 
 
-def source_length(centred: Matrix) -> float:
+def mean_length(logits: NDArray[Any]) -> float:
+    """Return the root mean square length of centred rows."""
+    lengths = row_lengths(logits)
+    largest = float(lengths.max())
+    return largest * float(np.sqrt(np.mean((lengths / largest) ** 2))) if largest > 0 else 0.0
+
+
+def source_length(logits: NDArray[Any]) -> float:
     """Return the mean length of source rows; without one they say nothing about a temperature."""
-    length = mean_length(centred)
+    length = mean_length(logits)
     if length == 0:
         msg = "source logits are constant in every row, so no temperature changes anything."
         raise NotIdentified(msg)
@@ -219,9 +226,34 @@ def source_length(centred: Matrix) -> float:
     return length
 
 
-def cosine(a: Matrix, b: Matrix) -> Matrix:
-    """Return the cosine of each row of ``a`` with that of ``b``; 0 where one has no length."""
-    dot: Matrix = np.einsum("ij,ij->i", _unit(a), _unit(b))
+def class_sums(logits: NDArray[Any], labels: NDArray[np.int64]) -> Matrix:
+    """Return the sum of the centred rows of each class, one class to a row."""
+    compiled, k = fused(), logits.shape[1]
+    if compiled is not None:
+        return compiled.class_sums(logits, labels)
+    total = np.zeros((k, k))
+    np.add.at(total, labels, centre(logits))
+    return total
+
+
+def cosines(
+    logits: NDArray[Any],
+    patterns: Matrix,
+    place: NDArray[np.intp],
+    own: NDArray[np.bool_],
+) -> Matrix:
+    """Return the cosine of each centred row with the pattern at its place.
+
+    From the pattern the row itself is taken away where it is part of it, its ``own``. The cosine is
+    0 where one of the two has no length.
+    """
+    compiled = fused()
+    if compiled is not None:
+        dot: Matrix = compiled.cosines(logits, patterns, place, own)
+    else:
+        centred, others = centre(logits), patterns[place]
+        others[own] -= centred[own]
+        dot = np.einsum("ij,ij->i", _unit(centred), _unit(others))
     return np.round(dot, 12)  # equals stay equal
 
 

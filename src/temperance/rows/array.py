@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from temperance import _checks
-from temperance._arrays import Array, detached, on_host, to_numpy
+from temperance._arrays import Array, detached, is_numpy, on_host, to_numpy
 from temperance.rows.base import Block, Rows, Statistic, Totals, joined, rows_per_block
 
 if TYPE_CHECKING:
@@ -77,6 +77,18 @@ class ArrayRows(Rows):
         (block,) = self.blocks()
         self.passes += 1
         return statistic(block)
+
+    def take(self, index: NDArray[np.int64]) -> Block:
+        """Return the given rows: where the array is in memory, without going through it."""
+        outside = len(index) > 0 and int(index.max()) >= self.n
+        if outside or not is_numpy(self.logits) or _releaser(self.logits, self.n) is not None:
+            return super().take(index)
+        if not self._checked:
+            for _ in self.blocks():
+                pass
+        self.passes += 1
+        whole = Block(self.logits, self.labels, self.weight)
+        return whole.copy() if np.array_equal(index, np.arange(self.n)) else whole.pick(index)
 
     def trust(self) -> None:
         """Leave the check out of the first pass."""

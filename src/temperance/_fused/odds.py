@@ -1,5 +1,5 @@
 # pyright: basic
-"""The passes of the label-free fits, compiled: `matching.beliefs` and those of UTS."""
+"""The passes of unsupervised temperature scaling, compiled."""
 
 from __future__ import annotations
 
@@ -25,38 +25,6 @@ from temperance._fused.elementary import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# ---------------------------------------------------------------------------------- beliefs
-
-
-def _beliefs(z: Any, beta: float, bias: Any, p: Any, share: Any) -> Any:
-    n, n_classes = z.shape
-    u = np.empty(n_classes)
-    sure = kept = 0.0
-    for i in range(n):
-        row = z[i]
-        for k in range(n_classes):
-            u[k] = np.float64(row[k]) * beta + bias[k]
-        top = largest(u)
-        s = 0.0
-        for k in range(n_classes):
-            e = exp2(max((u[k] - top) * LOG2_E, LOWEST))
-            u[k] = e
-            s += e
-        each = 1 / s
-        for k in range(n_classes):
-            e = u[k] * each
-            p[i, k] = e
-            share[k] += e
-        top, first = largest(row), 0
-        while row[first] != top:
-            first += 1
-        sure += each
-        kept += u[first] * each
-    return sure, kept
-
-
-# ------------------------------------------------------------------- unsupervised temperature
 
 
 def _log_odds(z: Any, odds: Any) -> None:
@@ -117,28 +85,6 @@ def _odds_mass(z: Any, odds: Any, v: float, share: float, mass: Any) -> float:
 
 
 # ------------------------------------------------------------------------------------- doors
-
-
-@cache
-def _belief(dtype: np.dtype[Any]) -> Any:
-    signature = (
-        read_only(nb.from_dtype(dtype), 2),
-        types.float64,
-        read_only(types.float64, 1),
-        types.Array(types.float32, 2, "C"),
-        types.Array(types.float64, 1, "C"),
-    )
-    return jit(_beliefs, signature)
-
-
-def beliefs(
-    z: NDArray[Any], beta: float, bias: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float, float, NDArray[np.float32]]:
-    """Return means of p = softmax(β z + b), of its largest, of that of argmax z; and p itself."""
-    z, n = as_contiguous(z), len(z)
-    p, share = np.empty(z.shape, np.float32), np.zeros(z.shape[1])
-    sure, kept = _belief(z.dtype)(z, beta, np.ascontiguousarray(bias), p, share)
-    return share / n, sure / n, kept / n, p
 
 
 @cache

@@ -1,0 +1,108 @@
+# pyright: basic
+"""The passes of `temperance.labelfree.profile`, compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+from numba import types
+
+from temperance._fused.elementary import SUMS, as_contiguous, inlined, jit, larger, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@inlined(fastmath=SUMS)
+def _mean(row: Any) -> float:
+    total = 0.0
+    for k in range(row.shape[0]):
+        total += np.float64(row[k])
+    return total / row.shape[0]
+
+
+@inlined(fastmath=SUMS)
+def _scale(row: Any) -> float:
+    """Return one over the largest absolute value, 0 where there is none."""
+    top = 0.0
+    for k in range(row.shape[0]):
+        top = larger(abs(row[k]), top)
+    return 1 / top if top > 0 else 0.0
+
+
+def _row_lengths(z: Any, lengths: Any) -> None:
+    centred = np.empty(z.shape[1])
+    for i in range(z.shape[0]):
+        row, mean, squares = z[i], _mean(z[i]), 0.0
+        for k in range(row.shape[0]):
+            centred[k] = np.float64(row[k]) - mean
+        scale = _scale(centred)
+        for k in range(row.shape[0]):
+            squares += (centred[k] * scale) ** 2
+        lengths[i] = np.sqrt(squares) / scale if scale > 0 else 0.0
+
+
+def _class_sums(z: Any, labels: Any, total: Any) -> None:
+    for i in range(z.shape[0]):
+        row, one, mean = z[i], total[labels[i]], _mean(z[i])
+        for k in range(row.shape[0]):
+            one[k] += np.float64(row[k]) - mean
+
+
+def _cosines(z: Any, patterns: Any, place: Any, own: Any, cosines: Any) -> None:
+    a, b = np.empty(z.shape[1]), np.empty(z.shape[1])
+    for i in range(z.shape[0]):
+        row, pattern, mean = z[i], patterns[place[i]], _mean(z[i])
+        part = 1.0 if own[i] else 0.0
+        for k in range(row.shape[0]):
+            a[k] = np.float64(row[k]) - mean
+            b[k] = pattern[k] - part * a[k]
+        one, two = _scale(a), _scale(b)
+        dot = squares_a = squares_b = 0.0
+        for k in range(row.shape[0]):
+            u, v = a[k] * one, b[k] * two
+            dot += u * v
+            squares_a += u * u
+            squares_b += v * v
+        lengths = np.sqrt(squares_a) * np.sqrt(squares_b)
+        cosines[i] = dot / lengths if lengths > 0 else 0.0
+
+
+@cache
+def _kernel(function: Any, dtype: np.dtype[Any], *others: Any) -> Any:
+    return jit(function, (read_only(nb.from_dtype(dtype), 2), *others))
+
+
+_NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
+_LABELS = read_only(types.int64, 1)
+
+
+def row_lengths(z: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the length of each row less its mean."""
+    z, lengths = as_contiguous(z), np.empty(z.shape[0])
+    _kernel(_row_lengths, z.dtype, _NUMBERS)(z, lengths)
+    return lengths
+
+
+def class_sums(z: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the sum of the rows of each class, each less its mean."""
+    z, total = as_contiguous(z), np.zeros((z.shape[1], z.shape[1]))
+    _kernel(_class_sums, z.dtype, _LABELS, _TABLE)(z, np.ascontiguousarray(labels), total)
+    return total
+
+
+def cosines(
+    z: NDArray[Any],
+    patterns: NDArray[np.float64],
+    place: NDArray[np.int64],
+    own: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return the cosine of each row less its mean with a pattern, from which it is taken away."""
+    z, out = as_contiguous(z), np.empty(z.shape[0])
+    flags = read_only(types.boolean, 1)
+    kernel = _kernel(_cosines, z.dtype, read_only(types.float64, 2), _LABELS, flags, _NUMBERS)
+    kernel(z, np.ascontiguousarray(patterns), np.ascontiguousarray(place), own, out)
+    return out
