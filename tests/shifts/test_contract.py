@@ -97,15 +97,13 @@ def test_an_image_does_not_depend_on_those_after_it(name, small):
 
 
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
-def test_what_an_image_meets_does_not_depend_on_the_chunk(name, monkeypatch):
-    # 28 x 28 x 3 and 28 x 28 are no multiples of the random words drawn at once
+def test_threads_make_no_difference(name, monkeypatch):
+    monkeypatch.setattr(image_module, "CHUNK", 5000)  # two images at a time
     images = pictures(9, 28, 29)
-    whole = shifts.corrupt(images, name, 5)
-    monkeypatch.setattr(image_module, "CHUNK", 1)  # one image at a time
-    single = shifts.corrupt(images, name, 5)
-    # matrix products may round a value at .5 to the other side
-    assert np.abs(whole.astype(int) - single).max() <= 1 or name == "jpeg_compression"
-    assert (whole != single).mean() < 1e-3
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = shifts.corrupt(images, name, 5)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert (shifts.corrupt(images, name, 5) == alone).all()
 
 
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
@@ -226,10 +224,11 @@ def test_a_bad_seed_is_refused(small, seed):
 
 def test_nothing_but_numpy_and_scipy_is_needed():
     program = (
-        "import sys; from temperance import shifts; import numpy as np;"
+        "import sys; sys.modules['numba'] = None;"  # an import fails, as where it is missing
+        "from temperance import shifts; import numpy as np;"
         "x = np.zeros((2, 32, 32, 3), np.uint8);"
         "[shifts.corrupt(x, name, 1) for name in shifts.CORRUPTIONS];"
-        "print([m for m in ('torch', 'PIL', 'matplotlib', 'numba', 'pandas') if m in sys.modules])"
+        "print([m for m in ('torch', 'PIL', 'matplotlib', 'pandas') if m in sys.modules])"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True

@@ -97,7 +97,7 @@ def test_elastic_keeps_colours_within_the_range_of_the_image(severity, small):
 
 def test_the_affine_map_undoes_the_move_of_its_three_points():
     size, n = 2.0, 500
-    maps = geometry._affine(n, (32, 32), size, Draws(5, "test")).astype(float)
+    maps = geometry.affine_maps(n, (32, 32), size, Draws(5, "test")).astype(float)
     points = np.array([[26, 26, 1], [26, 6, 1], [6, 6, 1]])  # the centre 16, less and more 10
     square = np.concatenate([maps, np.broadcast_to([[0], [0], [1]], (n, 3, 1))], axis=2)
     moved = points @ np.linalg.inv(square)

@@ -83,7 +83,8 @@ def test_fog_keeps_the_brightest_value_a_bound(severity, small):
 
 @pytest.mark.parametrize(("side", "size"), [(28, 32), (32, 32), (33, 64), (224, 256)])
 def test_plasma_fills_the_unit_interval(side, size):
-    mist = weather.plasma(3, side, 2.0, Draws(0, "test"))
+    assert weather.plasma_size(20, side) == weather.plasma_size(side, 20) == size
+    mist = weather.plasma(3, size, 2.0, Draws(0, "test"))
     assert mist.shape == (3, size, size)
     np.testing.assert_allclose(mist.min(axis=(1, 2)), 0)
     np.testing.assert_allclose(mist.max(axis=(1, 2)), 1)

@@ -109,10 +109,7 @@ def streak(
 ) -> NDArray[np.floating]:
     """Σ w_i x(p + i·(sin, cos)) with w_i ∝ exp(-i²/2σ²), i = 0…2·radius; one angle per image."""
     n, height, width, _ = x.shape
-    steps = np.arange(2 * radius + 1)
-    weights = np.exp(-0.5 * (steps / sigma) ** 2)
-    steps = steps[weights > 1e-4 * weights.sum()]  # fewer steps: the rest moves no grey value
-    weights = (weights[steps] / weights[steps].sum()).astype(np.float32)
+    steps, weights = streak_weights(radius, sigma)
     reach = int(steps[-1])
     padded = np.pad(x, ((0, 0), (reach, reach), (reach, reach), (0, 0)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (1, 2))
@@ -126,6 +123,15 @@ def streak(
     return total
 
 
+@lru_cache
+def streak_weights(radius: int, sigma: float) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
+    """Steps 0, 1, … along a streak and their weights."""
+    steps = np.arange(2 * radius + 1)
+    weights = np.exp(-0.5 * (steps / sigma) ** 2)
+    steps = steps[weights > 1e-4 * weights.sum()]  # fewer steps: the rest moves no grey value
+    return steps, (weights[steps] / weights[steps].sum()).astype(np.float32)
+
+
 def zoom(x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws) -> NDArray[np.uint8]:
     """Blur by magnification: ``constants`` are its limit and step."""
     return from_planes(_zoom_filter(*x.shape[1:3], *constants)(to_planes(x)))
@@ -133,13 +139,23 @@ def zoom(x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws) ->
 
 @lru_cache
 def _zoom_filter(height: int, width: int, limit: float, step: float) -> PlaneFilter:
-    factors = [1.0, *np.arange(1, limit, step)]
+    factors = zoom_factors(limit, step)
     share = np.float32(1 / len(factors))
     return PlaneFilter(*((share * zoom_matrix(height, f), zoom_matrix(width, f)) for f in factors))
 
 
+def zoom_factors(limit: float, step: float) -> list[float]:
+    """Return the magnifications whose mean is shown; the image itself is there twice."""
+    return [1.0, *np.arange(1, limit, step)]
+
+
 def zoom_matrix(length: int, factor: float) -> Matrix:
-    """Matrix that magnifies the middle of a line of pixels.
+    """Matrix that magnifies the middle of a line of pixels."""
+    return interpolation_matrix(length, zoom_positions(length, factor))
+
+
+def zoom_positions(length: int, factor: float) -> NDArray[np.floating]:
+    """Where the pixels of a line come from when its middle is magnified.
 
     As published, a whole number of pixels is cut out and blown up to the nearest whole number, so
     the centre may move by half a pixel.
@@ -147,4 +163,5 @@ def zoom_matrix(length: int, factor: float) -> Matrix:
     cut = int(np.ceil(length / factor))
     blown = round(cut * factor)
     shown = np.arange(length) + (blown - length) // 2
-    return interpolation_matrix(length, (length - cut) // 2 + shown * (cut - 1) / (blown - 1))
+    places = (length - cut) // 2 + shown * (cut - 1) / (blown - 1)
+    return np.clip(places, 0, length - 1)

@@ -70,14 +70,14 @@ def pixelate(x: NDArray[np.uint8], factor: float, _draws: Draws) -> NDArray[np.u
     """Shrink to ``factor`` of the size by means over cells, and show the cells at full size."""
     n, height, width, channels = x.shape
     lines = x.reshape(n, height, -1)
-    shown, groups = _cells(height, factor)
-    cells = np.empty((n, int(shown[-1]) + 1, lines.shape[2]), np.uint8)
+    shown, groups = cells(height, factor)
+    small = np.empty((n, int(shown[-1]) + 1, lines.shape[2]), np.uint8)
     for size, rows, first in groups:
-        cells[:, rows] = _mean([np.take(lines, first + i, axis=1) for i in range(size)])
+        small[:, rows] = _mean([np.take(lines, first + i, axis=1) for i in range(size)])
     # Single columns are slow to pick: pick once, from the means of all neighbours, side by side.
     sizes, at = _columns(width, factor, channels)
     means = [
-        _mean([cells[:, :, i * channels : (width - size + 1 + i) * channels] for i in range(size)])
+        _mean([small[:, :, i * channels : (width - size + 1 + i) * channels] for i in range(size)])
         for size in sizes
     ]
     means = np.take(np.concatenate(means, axis=2), at, axis=2)
@@ -96,7 +96,7 @@ def _mean(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 
 
 @lru_cache
-def _cells(length: int, factor: float) -> tuple[NDArray[np.intp], list[Group]]:
+def cells(length: int, factor: float) -> tuple[NDArray[np.intp], list[Group]]:
     """The cell that every pixel shows; and by size the cells and the first pixel of each.
 
     A pixel belongs to the cell that holds its centre or, between two, to the first, as in Pillow's
@@ -113,11 +113,11 @@ def _cells(length: int, factor: float) -> tuple[NDArray[np.intp], list[Group]]:
 @lru_cache
 def _columns(width: int, factor: float, channels: int) -> tuple[list[int], NDArray[np.intp]]:
     """Sizes of cells; and where every value finds its mean among those of all neighbours."""
-    shown, groups = _cells(width, factor)
+    shown, groups = cells(width, factor)
     place = np.empty(int(shown[-1]) + 1, np.intp)
     start = 0
-    for size, cells, first in groups:
-        place[cells] = start + first
+    for size, which, first in groups:
+        place[which] = start + first
         start += width - size + 1
     at = place[shown, np.newaxis] * channels + np.arange(channels)
     return [size for size, _, _ in groups], at.ravel()

@@ -1,8 +1,8 @@
 """Random numbers for a batch of images that is worked on in chunks.
 
-Every image takes the same count of random bits from every stream, in order, so what image ``i``
-meets depends on the seed and on ``i`` alone: neither on the size of a chunk nor on the images after
-it.
+Every chunk has streams of its own, from which its images take the same count of random bits, in
+order. So what image ``i`` meets depends on the seed, on ``i`` and on the size of an image alone:
+not on the images after it, nor on the thread that works on it.
 
 Sixteen random bits and a table make one number: several times faster than an exact sampler, and
 as good once the result is rounded to 256 grey values.
@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from temperance._checks import check_seed
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,15 +30,17 @@ class Draws:
 
     Parameters
     ----------
-    seed : int or numpy.random.Generator
-        The same seed gives the same numbers; a generator is advanced by one draw.
+    seed : int
+        The same seed gives the same numbers.
     name : str
         Name of the corruption. Two corruptions are independent under one seed; the severities of
         one share their draws, so that they differ by their constants alone.
+    chunk : int
+        Number of the chunk of images; those of others are independent.
     """
 
-    def __init__(self, seed: int | np.random.Generator, name: str) -> None:
-        self._entropy = [int(check_seed(seed).integers(2**63)), zlib.crc32(name.encode())]
+    def __init__(self, seed: int, name: str, chunk: int = 0) -> None:
+        self._entropy = [seed, zlib.crc32(name.encode()), chunk]
         self._streams: dict[str, np.random.Generator] = {}
 
     def bits(self, purpose: str, shape: tuple[int, ...]) -> NDArray[np.uint16]:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance._checks import InputError, check_number
-from temperance.shifts.images import check_images, from_planes, in_chunks, to_planes
+from temperance.shifts.images import by_numpy, check_images, from_planes, in_chunks, to_planes
 from temperance.shifts.planes import PlaneFilter, gaussian_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from temperance.shifts.draws import Draws
+    from temperance.shifts.planes import Matrix
 
 
 def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
@@ -59,7 +60,7 @@ def rotate(images: ArrayLike, degrees: float) -> NDArray[np.uint8]:
     def turned(chunk: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return read_at(np.pad(chunk, ((0, 0), (1, 1), (1, 1), (0, 0))), rows, columns)
 
-    return in_chunks(x, turned).reshape(np.shape(images))
+    return in_chunks(x, by_numpy(lambda chunk, _: turned(chunk))).reshape(np.shape(images))
 
 
 def roll(images: ArrayLike, pixels: int) -> NDArray[np.uint8]:
@@ -141,10 +142,10 @@ def elastic(
     rows = np.arange(height, dtype=np.float32)[:, np.newaxis]
     columns = np.arange(width, dtype=np.float32)
     if size:
-        moves = _smoothing(height, width, smoothness)(draws.spread("move", (n, 2, height, width)))
+        moves = smoothed_moves(draws.spread("move", (n, 2, height, width)), smoothness)
         moves *= np.float32(size)
         rows, columns = rows + moves[:, 0], columns + moves[:, 1]
-    a = _affine(n, (height, width), affine, draws)[:, :, :, np.newaxis, np.newaxis]
+    a = affine_maps(n, (height, width), affine, draws)[:, :, :, np.newaxis, np.newaxis]
     return read_at(
         x,
         _mirrored(a[:, 0, 0] * rows + a[:, 1, 0] * columns + a[:, 2, 0], height - 1),
@@ -152,7 +153,7 @@ def elastic(
     )
 
 
-def _affine(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArray[np.floating]:
+def affine_maps(n: int, shape: tuple[int, int], size: float, draws: Draws) -> NDArray[np.floating]:
     """Maps (n, 3, 2) that undo the move of three points: origin = (row, column, 1) · map."""
     arm = min(shape) // 3
     points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
@@ -173,7 +174,26 @@ def _mirrored(place: NDArray[np.floating], last: int) -> NDArray[np.floating]:
     return np.clip(last - np.abs(last - np.abs(place)), 0, last)
 
 
+def smoothed_moves(moves: NDArray[np.floating], sigma: float) -> NDArray[np.floating]:
+    """Smooth the planes (H, W) of ``moves`` by a Gaussian."""
+    for smoothing in _smoothing(*moves.shape[2:], sigma):
+        moves = smoothing(moves)
+    return moves
+
+
 @lru_cache
-def _smoothing(height: int, width: int, sigma: float) -> PlaneFilter:
+def _smoothing(height: int, width: int, sigma: float) -> tuple[PlaneFilter, ...]:
+    """Filters to apply one after the other."""
     down, across = (gaussian_matrix(side, sigma, "reflect", 3.0) for side in (height, width))
-    return PlaneFilter((down, across))
+    if 3 * sigma < min(height, width):
+        return (PlaneFilter((down, across)),)
+    # Little is left of an image that is smoothed so much: a tenth of the numbers say it all.
+    (rise, fall), (left, right) = _narrow(down), _narrow(across)
+    return PlaneFilter((fall, right)), PlaneFilter((rise, left))
+
+
+def _narrow(matrix: Matrix) -> tuple[Matrix, Matrix]:
+    """Two thin matrices whose product it is, but for what moves a pixel by less than 0.01."""
+    u, s, v = np.linalg.svd(matrix)
+    rank = int((s > 1e-4).sum())
+    return u[:, :rank] * s[:rank], v[:rank]

@@ -6,6 +6,9 @@ done to it comes back in the shape it came in.
 
 from __future__ import annotations
 
+import math
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-CHUNK = 1 << 18  # values worked on at once: their float32 copies stay in the cache
+    Change = Callable[[NDArray[np.uint8], NDArray[np.uint8], int], None]
+
+CHUNK = 1 << 19  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
 SMALLEST, CHANNELS = 8, (1, 3)
 SMALL = 64  # pixels: the longer side up to which images are treated as in CIFAR-10-C
@@ -50,26 +55,52 @@ def check_images(images: ArrayLike) -> NDArray[np.uint8]:
     return x
 
 
-def in_chunks(
-    images: NDArray[np.uint8], change: Callable[[NDArray[np.uint8]], NDArray[Any]]
-) -> NDArray[np.uint8]:
-    """Apply ``change`` to a few images at a time, in order, so that memory stays bounded.
+def in_chunks(images: NDArray[np.uint8], change: Change, threads: int = 1) -> NDArray[np.uint8]:
+    """Change a few images at a time, so that memory stays bounded, in one thread or in several.
 
-    The last piece is filled up: a matrix product may sum in another order when it has fewer rows,
-    and an image must not depend on how many others come with it.
+    ``change`` gets some images, the place of the result and the number of the chunk. Which images
+    are a chunk depends on their size alone, so neither the threads nor the images that follow make
+    a difference.
     """
     # A freed block of this size teaches glibc to keep smaller ones. Otherwise it returns every
     # large temporary to the system and asks for it again, page by page: two to three times slower.
     np.empty(HEAP, np.uint8)
     out = np.empty(images.shape, np.uint8)
-    step = max(1, CHUNK // max(1, images[:1].size))
-    for start in range(0, len(images), step):
-        piece = np.ascontiguousarray(images[start : start + step])
-        kept = len(piece)
-        if kept < step:
-            piece = np.concatenate([piece, np.zeros((step - kept, *piece.shape[1:]), np.uint8)])
-        out[start : start + step] = to_bytes(change(piece))[:kept]
+    step = chunk_length(images)
+
+    def work(number: int) -> None:
+        part = slice(number * step, (number + 1) * step)
+        # A copy of what may not be written: for Numba it would be another type, to compile again.
+        change(np.require(images[part], requirements=["C", "W"]), out[part], number)
+
+    numbers = range(-(-len(images) // step))
+    if min(threads, len(numbers)) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            deque(pool.map(work, numbers), maxlen=0)
+    else:
+        deque(map(work, numbers), maxlen=0)
     return out
+
+
+def chunk_length(images: NDArray[np.uint8]) -> int:
+    """How many images of this size are worked on at once."""
+    return max(1, CHUNK // math.prod(images.shape[1:]))
+
+
+def by_numpy(change: Callable[[NDArray[np.uint8], int], NDArray[Any]]) -> Change:
+    """Let a function that returns new arrays work on chunks.
+
+    The last chunk is filled up: a matrix product may sum in another order when it has fewer rows,
+    and an image must not depend on how many others come with it.
+    """
+
+    def filled(piece: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
+        missing = chunk_length(piece) - len(piece)
+        if missing:
+            piece = np.concatenate([piece, np.zeros((missing, *piece.shape[1:]), np.uint8)])
+        out[:] = to_bytes(change(piece, number))[: len(out)]
+
+    return filled
 
 
 def to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:

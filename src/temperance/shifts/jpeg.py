@@ -41,15 +41,13 @@ LUMA_TABLE = np.array(
         [72, 92, 95, 98, 112, 100, 103, 99],
     ]
 )
-# Luma, and blue and red less luma, each in the range of a byte (JFIF).
-TO_LUMA_CHROMA = np.array(
-    [
-        [0.299, 0.587, 0.114],
-        [-0.168736, -0.331264, 0.5],
-        [0.5, -0.418688, -0.081312],
-    ],
-    np.float32,
+# Luma, and blue and red less luma, each in the range of a byte (JFIF), in units of 2^-16 as in the
+# usual library: products with bytes and their sums are exact in float32. Chroma rounds halves down.
+TO_LUMA_CHROMA = (
+    np.array([[19595, 38470, 7471], [-11059, -21709, 32768], [32768, -27439, -5329]], np.float32)
+    / 65536
 )
+HALVES = np.array([[0.5], [0.5 - 1 / 65536], [0.5 - 1 / 65536]], np.float32)
 CHROMA_TABLE = np.full((8, 8), 99)
 CHROMA_TABLE[:4, :4] = [[17, 18, 24, 47], [18, 21, 26, 66], [24, 26, 56, 99], [47, 66, 99, 99]]
 
@@ -61,7 +59,7 @@ def jpeg(x: NDArray[np.uint8], quality: int, _draws: Draws) -> NDArray[np.uint8]
         planes[0] = _quantised(planes[0] - 128, quality, "luma") + 128
         return from_planes(planes)
     _, n, height, width = planes.shape
-    split = np.rint(TO_LUMA_CHROMA @ planes.reshape(3, -1)).reshape(planes.shape)
+    split = np.floor(TO_LUMA_CHROMA @ planes.reshape(3, -1) + HALVES).reshape(planes.shape)
     luma = _quantised(split[0] - 128, quality, "luma") + 128
     chroma = _filled(split[1:].reshape(2 * n, height, width), 2, 16)
     chroma = _quantised(_halved(chroma), quality, "chroma")
@@ -96,13 +94,18 @@ def _transforms(quality: int, kind: str) -> tuple[Matrix, Matrix, Matrix]:
     Times 8 the mean of a block is a sum of whole numbers: exact, and so is a tie in its rounding,
     in whatever order a matrix product adds.
     """
-    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
-    table = LUMA_TABLE if kind == "luma" else CHROMA_TABLE
-    q = np.clip((table * scale + 50) // 100, 1, 255).ravel()
+    q = quantiser(quality, kind)
     d = dct(np.eye(8), axis=0, norm="ortho")
     both = np.kron(d, d)
     forward, back = np.round(8 * both.T, 12), both * q[:, np.newaxis]
     return forward.astype(np.float32), (8 * q).astype(np.float32), back.astype(np.float32)
+
+
+def quantiser(quality: int, kind: str) -> NDArray[np.int64]:
+    """Table of the 64 units at a quality, for ``"luma"`` or ``"chroma"``."""
+    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
+    table = LUMA_TABLE if kind == "luma" else CHROMA_TABLE
+    return np.clip((table * scale + 50) // 100, 1, 255).ravel()
 
 
 def _filled(plane: NDArray[np.floating], tall: int, wide: int) -> NDArray[np.floating]:

@@ -27,26 +27,28 @@ COUNT_BITS = 12  # 4,096 equally likely counts for each of 256 means: a table of
 
 def gaussian(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.int16]:
     """Add ``σ z``, the noise of an amplifier."""
-    noisy = np.take(_additive(sigma), draws.cells("noise", x.shape))
+    noisy = np.take(additive(sigma), draws.cells("noise", x.shape))
     noisy += x
     return noisy
 
 
 @lru_cache
-def _additive(sigma: float) -> NDArray[np.int16]:
+def additive(sigma: float) -> NDArray[np.int16]:
+    """Equally likely noises, in grey levels."""
     # x is a whole number of grey levels, so rounding the noise rounds the sum.
     return np.rint(255 * sigma * normal_quantiles()).astype(np.int16)
 
 
 def speckle(x: NDArray[np.uint8], sigma: float, draws: Draws) -> NDArray[np.floating]:
     """Add ``σ x z``, noise in proportion to the light."""
-    noisy = np.take(_gain(sigma), draws.cells("noise", x.shape))
+    noisy = np.take(gain(sigma), draws.cells("noise", x.shape))
     noisy *= x
     return noisy
 
 
 @lru_cache
-def _gain(sigma: float) -> NDArray[np.floating]:
+def gain(sigma: float) -> NDArray[np.floating]:
+    """Equally likely factors."""
     return 1 + np.float32(sigma) * normal_quantiles()
 
 
@@ -54,11 +56,11 @@ def shot(x: NDArray[np.uint8], photons: float, draws: Draws) -> NDArray[np.uint8
     """Count photons, ``photons`` of them on average where ``x`` is white."""
     cell = x.astype(np.int32) << COUNT_BITS
     cell += draws.bits("noise", x.shape) >> (16 - COUNT_BITS)
-    return np.take(_poisson_quantiles(photons), cell)
+    return np.take(poisson_quantiles(photons), cell)
 
 
 @lru_cache
-def _poisson_quantiles(photons: float) -> NDArray[np.uint8]:
+def poisson_quantiles(photons: float) -> NDArray[np.uint8]:
     """Equally likely grey values for every mean, mean after mean."""
     mean = photons * np.arange(256)[:, np.newaxis] / 255
     count = np.arange(int(photons + 8 * np.sqrt(photons) + 16))

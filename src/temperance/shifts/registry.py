@@ -12,15 +12,19 @@ motion blur hardly differ.
 
 from __future__ import annotations
 
+import importlib
 import numbers
+import os
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._checks import InputError, check_choice
+from temperance._checks import InputError, check_choice, check_seed
+from temperance._kernels import fused
 from temperance.shifts import blur, digital, geometry, noise, weather
 from temperance.shifts.draws import Draws
-from temperance.shifts.images import SMALL, check_images, in_chunks
+from temperance.shifts.images import SMALL, by_numpy, check_images, in_chunks
 from temperance.shifts.jpeg import jpeg
 
 if TYPE_CHECKING:
@@ -182,6 +186,29 @@ def corrupt(
         msg = f"severity must be an integer from 1 to 5. Got {severity!r} instead."
         raise InputError(msg)
     constants = (cifar if max(x.shape[1:3]) <= SMALL else imagenet)[severity - 1]
-    draws = Draws(seed, name)
-    out = in_chunks(x, lambda chunk: change(chunk, constants, draws))
-    return out.reshape(np.shape(images))
+    entropy = int(check_seed(seed).integers(2**63))
+    compiled = machine_code().get(name)
+    if compiled is None:
+        numpy = by_numpy(lambda chunk, i: change(chunk, constants, Draws(entropy, name, i)))
+        return in_chunks(x, numpy).reshape(np.shape(images))
+
+    def in_place(chunk: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
+        compiled(chunk, constants, Draws(entropy, name, number), out)
+
+    return in_chunks(x, in_place, cores()).reshape(np.shape(images))
+
+
+@cache
+def machine_code() -> dict[str, Callable[..., None]]:
+    """Return compiled corruptions by name; none without Numba, or where it is switched off."""
+    if fused() is None:
+        return {}
+    return importlib.import_module("temperance.shifts.compiled").CHANGES
+
+
+def cores() -> int:
+    """How many threads to use: OMP_NUM_THREADS, or as many as there are cores for this process."""
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    if named.isdecimal() and int(named) > 0:
+        return int(named)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

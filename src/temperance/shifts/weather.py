@@ -98,37 +98,42 @@ def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> N
     n, height, width, _ = x.shape
     planes = to_planes(x)
     white = planes.max(axis=0).max(axis=(1, 2), keepdims=True)
-    mist = plasma(n, max(height, width), decay, draws)[:, :height, :width]
+    mist = plasma(n, plasma_size(height, width), decay, draws)[:, :height, :width]
     planes += np.float32(255 * strength) * mist
     planes *= white / (white + np.float32(255 * strength))
     return from_planes(planes)
 
 
-def plasma(n: int, side: int, decay: float, draws: Draws) -> NDArray[np.floating]:
-    """Grow plasma fractals by diamonds and squares: (n, S, S) in [0, 1], S a power of 2 ≥ ``side``.
+def plasma(n: int, size: int, decay: float, draws: Draws) -> NDArray[np.floating]:
+    """Grow plasma fractals (n, size, size) in [0, 1] by diamonds and squares; a power of 2.
 
     From a coarse grid (a torus) to a fine one, the centre of every square gets the mean of its
     corners and the middle of every edge the mean of its four neighbours, each plus noise of a
     size that falls by ``decay``² from one grid to the next.
     """
-    size = 1 << max(side - 1, 31).bit_length()
-    noise = draws.spread("plasma", (n, size, size))
-    height = np.zeros((n, size, size), np.float32)
-    step, amplitude = size, np.float32(1)
-    while step > 1:
-        half = step // 2
-        corners, centres = height[:, ::step, ::step], height[:, half::step, half::step]
-        sides = corners + np.roll(corners, -1, axis=1)
-        centres[:] = (sides + np.roll(sides, -1, axis=2)) / 4
-        centres += amplitude * noise[:, half::step, half::step]
-        tops = corners + np.roll(corners, -1, axis=2) + centres + np.roll(centres, 1, axis=1)
-        height[:, ::step, half::step] = tops / 4 + amplitude * noise[:, ::step, half::step]
+    noise = draws.spread("plasma", (n, size * size))
+    grid = np.zeros((n, 1, 1), np.float32)
+    amplitude = np.float32(1)
+    while (m := grid.shape[1]) < size:
+        wobble = amplitude * noise[:, m * m : 4 * m * m].reshape(n, 3, m, m)
+        sides = grid + np.roll(grid, -1, axis=1)
+        centres = (sides + np.roll(sides, -1, axis=2)) / 4 + wobble[:, 0]
+        tops = grid + np.roll(grid, -1, axis=2) + centres + np.roll(centres, 1, axis=1)
         sides += centres + np.roll(centres, 1, axis=2)
-        height[:, half::step, ::step] = sides / 4 + amplitude * noise[:, half::step, ::step]
-        step, amplitude = half, amplitude / np.float32(decay**2)
-    height -= height.min(axis=(1, 2), keepdims=True)
-    height /= height.max(axis=(1, 2), keepdims=True)
-    return height
+        finer = np.empty((n, 2 * m, 2 * m), np.float32)
+        finer[:, ::2, ::2] = grid
+        finer[:, ::2, 1::2] = tops / 4 + wobble[:, 1]
+        finer[:, 1::2, ::2] = sides / 4 + wobble[:, 2]
+        finer[:, 1::2, 1::2] = centres
+        grid, amplitude = finer, amplitude / np.float32(decay**2)
+    grid -= grid.min(axis=(1, 2), keepdims=True)
+    grid /= grid.max(axis=(1, 2), keepdims=True)
+    return grid
+
+
+def plasma_size(height: int, width: int) -> int:
+    """Return the power of 2, at least 32, that covers an image."""
+    return 1 << max(height - 1, width - 1, 31).bit_length()
 
 
 def spatter(

@@ -1,0 +1,224 @@
+# pyright: basic
+"""The blurs, compiled."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from temperance.shifts.blur import streak_weights, zoom_factors, zoom_positions
+from temperance.shifts.compiled.lines import (
+    compiled,
+    frame,
+    framed,
+    inlined,
+    lay,
+    lines,
+    smooth,
+    smoother,
+    to_byte,
+    weigh,
+)
+from temperance.shifts.planes import gaussian_kernel
+
+if TYPE_CHECKING:
+    from temperance.shifts.draws import Draws
+
+
+def gaussian(x: Any, sigma: float, _draws: Draws, out: Any) -> None:
+    """Blur by a Gaussian."""
+    _smoothed(lines(x), gaussian_smoother(x.shape[1:], sigma), lines(out))
+
+
+@lru_cache
+def gaussian_smoother(shape: tuple[int, ...], sigma: float) -> Any:
+    """Gaussian filter of images whose last pixels are repeated beyond the border."""
+    return smoother(shape, gaussian_kernel(sigma, int(4 * sigma + 0.5)), "nearest")
+
+
+@compiled
+def _smoothed(x: Any, smoother: Any, out: Any) -> None:
+    n, height = x.shape[:2]
+    room = framed(smoother[0])
+    middle = np.empty((4, room.shape[1]), np.float32)
+    four = np.empty((4, room.shape[1]), np.float32)
+    for i in range(n):
+        lay(x[i], smoother[0], room)
+        for y in range(0, height, 4):
+            smooth(room, y, smoother, middle, four)
+            for k in range(min(4, height - y)):
+                _round(four[k], out[i, y + k])
+
+
+@compiled
+def _round(line: Any, out: Any) -> None:
+    for j in range(out.size):
+        out[j] = to_byte(line[j])
+
+
+def defocus(x: Any, constants: tuple[float, float], _draws: Draws, out: Any) -> None:
+    """Blur by a disc with a smoothed rim."""
+    _disc(lines(x), *_discs(x.shape[1:], *constants), lines(out))
+
+
+@lru_cache
+def _discs(shape: tuple[int, ...], radius: float, rim: float) -> tuple[Any, ...]:
+    """Frame, half the chord of every row, one over their sum, and the filter of the rim."""
+    reach = int(radius)
+    half = np.sqrt(radius**2 - np.arange(reach + 1) ** 2).astype(np.int64)
+    pixels = 2 * (2 * half + 1).sum() - (2 * half[0] + 1)
+    soft = smoother(shape, gaussian_kernel(rim, 2 if radius > 8 else 1), "mirror")
+    return frame(shape, (reach, reach), "mirror"), half, np.float32(1 / pixels), soft
+
+
+@compiled
+def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> None:
+    """Sum discs chord by chord: a chord is the shorter one and its two ends."""
+    n, height, length = x.shape
+    channels, reach = frame[2], half.size - 1
+    inside, room = framed(frame), framed(soft[0])
+    total = np.empty((height, length), np.float32)
+    chord = np.empty(length, np.float32)
+    middle = np.empty((4, room.shape[1]), np.float32)
+    four = np.empty((4, room.shape[1]), np.float32)
+    for i in range(n):
+        lay(x[i], frame, inside)
+        total[:] = 0
+        for p in range(height + 2 * reach):
+            line = inside[p]
+            chord[:] = line[reach * channels : reach * channels + length]
+            for h in range(half[0] + 1):
+                if h > 0:
+                    _lengthen(chord, line[(reach - h) * channels :], line[(reach + h) * channels :])
+                for dy in range(half.size):
+                    if half[dy] == h:
+                        _add(total, p - reach, dy, chord)
+        lay(total, soft[0], room)
+        for y in range(0, height, 4):
+            smooth(room, y, soft, middle, four)
+            for k in range(min(4, height - y)):
+                line, done = four[k], out[i, y + k]
+                for j in range(length):
+                    done[j] = to_byte(line[j] * share)
+
+
+@inlined
+def _lengthen(chord: Any, left: Any, right: Any) -> None:
+    for j in range(chord.size):
+        chord[j] += left[j] + right[j]
+
+
+@inlined
+def _add(total: Any, y: int, dy: int, chord: Any) -> None:
+    """Add a chord to the discs whose centre lies ``dy`` above and below it."""
+    if 0 < dy <= y < total.shape[0] - dy:
+        upper, lower = total[y - dy], total[y + dy]
+        for j in range(chord.size):
+            upper[j] += chord[j]
+            lower[j] += chord[j]
+    else:
+        for at in range(y - dy, y + dy + 1, max(2 * dy, 1)):
+            if 0 <= at < total.shape[0]:
+                line = total[at]
+                for j in range(chord.size):
+                    line[j] += chord[j]
+
+
+def motion(x: Any, constants: tuple[int, float], draws: Draws, out: Any) -> None:
+    """Blur along a line within 45° of the rows."""
+    angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
+    steps, weights = streak_weights(*constants)
+    reach = int(steps[-1])
+    _streaked(
+        lines(x), frame(x.shape[1:], (reach, reach), "nearest"), steps, weights, angle, lines(out)
+    )
+
+
+@compiled
+def _streaked(x: Any, frame: Any, steps: Any, weights: Any, angle: Any, out: Any) -> None:
+    room = framed(frame)
+    line = np.empty(x.shape[2], np.float32)
+    offsets = np.empty(steps.size, np.int64)
+    for i in range(x.shape[0]):
+        lay(x[i], frame, room)
+        trace(angle[i], steps, room.shape[1], frame[2], offsets)
+        for y in range(x.shape[1]):
+            weigh(room.ravel(), y * room.shape[1], offsets, weights, line)
+            _round(line, out[i, y])
+
+
+@compiled
+def trace(angle: float, steps: Any, stride: int, channels: int, offsets: Any) -> None:
+    """Distances in memory, from the corner of the frame, of steps along a line."""
+    reach = steps[-1]
+    for k in range(steps.size):
+        down = reach + int(np.rint(steps[k] * np.sin(angle)))
+        right = reach + int(np.rint(steps[k] * np.cos(angle)))
+        offsets[k] = down * stride + right * channels
+
+
+def zoom(x: Any, constants: tuple[float, float], _draws: Draws, out: Any) -> None:
+    """Blur by magnification."""
+    _zoomed(lines(x), x.shape[3], *_magnifications(x.shape[1:], *constants), lines(out))
+
+
+@lru_cache
+def _magnifications(shape: tuple[int, ...], limit: float, step: float) -> tuple[Any, ...]:
+    """Rows of every magnification; columns as runs; and for both the shares of the next."""
+    height, width, channels = shape
+    factors = zoom_factors(limit, step)
+    top, below = map(np.stack, zip(*(whole_and_share(height, f) for f in factors), strict=True))
+    left, right = map(np.stack, zip(*(whole_and_share(width, f) for f in factors), strict=True))
+    # Where the distance to the origin stays the same, a run of pixels is read in one go.
+    distance = left.astype(np.int64) - np.arange(width)
+    ends = np.diff(distance, axis=1, append=width) != 0
+    factor, stop = np.nonzero(ends)
+    runs = np.stack([factor, (stop + 1) * channels, distance[ends] * channels], axis=1)
+    return top, below, runs, np.repeat(right, channels, axis=1)
+
+
+def whole_and_share(length: int, factor: float) -> tuple[Any, Any]:
+    """Pixels before the places of a magnified line, and the share of the next pixel."""
+    places = zoom_positions(length, factor)
+    before = np.minimum(places.astype(np.uint32), np.uint32(length - 2))
+    return before, (places - before).astype(np.float32)
+
+
+@compiled
+def _zoomed(x: Any, channels: int, top: Any, below: Any, runs: Any, right: Any, out: Any) -> None:
+    n, height, length = x.shape
+    between, total = np.empty(length, np.float32), np.empty(length, np.float32)
+    for i in range(n):
+        for y in range(height):
+            total[:] = 0
+            start, factor = 0, -1
+            for k in range(runs.shape[0]):
+                if runs[k, 0] != factor:
+                    start, factor = 0, runs[k, 0]
+                    upper = top[factor, y]
+                    blend(x[i, upper], x[i, upper + 1], below[factor, y], between)
+                stop, distance = runs[k, 1], runs[k, 2]
+                before = between[start + distance : stop + distance]
+                after = between[start + distance + channels : stop + distance + channels]
+                _add_between(before, after, right[factor, start:stop], total[start:stop])
+                start = stop
+            done, equal = out[i, y], nb.float32(1) / nb.float32(top.shape[0])
+            for j in range(length):
+                done[j] = to_byte(total[j] * equal)
+
+
+@compiled
+def blend(above: Any, below: Any, share: float, out: Any) -> None:
+    """Read between two lines."""
+    for j in range(out.size):
+        a = nb.float32(above[j])
+        out[j] = a + share * (nb.float32(below[j]) - a)
+
+
+@inlined
+def _add_between(before: Any, after: Any, share: Any, total: Any) -> None:
+    for j in range(total.size):
+        total[j] += before[j] + share[j] * (after[j] - before[j])

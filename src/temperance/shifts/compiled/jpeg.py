@@ -1,0 +1,246 @@
+# pyright: basic
+"""JPEG without the coding, compiled.
+
+Blocks of 8 × 8 values lie side by side, 32 of them, one to a lane: the cosine transform of all rows
+and all columns is then the same sums of whole lines, and nothing is transposed in between.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from temperance.shifts.compiled.lines import compiled, inlined, to_byte
+from temperance.shifts.jpeg import HALVES, quantiser
+from temperance.shifts.jpeg import TO_LUMA_CHROMA as M
+
+if TYPE_CHECKING:
+    from temperance.shifts.draws import Draws
+
+LANES = 32
+C1, C2, C3, C5, C6, C7 = (
+    nb.float32(np.sqrt(2) * np.cos(k * np.pi / 16)) for k in (1, 2, 3, 5, 6, 7)
+)
+
+
+def jpeg(x: Any, quality: int, _draws: Draws, out: Any) -> None:
+    """Pass images through JPEG."""
+    luma, chroma = _units(quality)
+    if x.shape[3] == 1:
+        _grey(x[..., 0], luma, out[..., 0])
+    else:
+        _coloured(x, luma, chroma, out)
+
+
+@lru_cache
+def _units(quality: int) -> tuple[Any, Any]:
+    """Units of the coefficients of luma and chroma, times 8."""
+    luma, chroma = (quantiser(quality, kind) for kind in ("luma", "chroma"))
+    return (8 * luma).astype(np.float32), (8 * chroma).astype(np.float32)
+
+
+@compiled
+def _grey(x: Any, units: Any, out: Any) -> None:
+    n, height, width = x.shape
+    plane = np.empty((n, -(-height // 8) * 8, -(-width // 8) * 8), np.float32)
+    for i in range(n):
+        for y in range(plane.shape[1]):
+            line, filled = x[i, min(y, height - 1)], plane[i, y]
+            for j in range(width):
+                filled[j] = nb.float32(line[j]) - nb.float32(128)
+            filled[width:] = filled[width - 1]
+    _quantise(plane, units)
+    for i in range(n):
+        for y in range(height):
+            line, done = plane[i, y], out[i, y]
+            for j in range(width):
+                done[j] = to_byte(line[j] + nb.float32(128))
+
+
+@compiled
+def _coloured(x: Any, luma_units: Any, chroma_units: Any, out: Any) -> None:
+    n, height, width, _ = x.shape
+    tall, wide = -(-height // 16) * 8, -(-width // 16) * 8
+    luma = np.empty((n, 2 * tall, 2 * wide), np.float32)
+    chroma = np.empty((2 * n, tall, wide), np.float32)
+    for i in range(n):
+        _split(x[i].reshape(height, width * 3), luma[i], chroma[2 * i], chroma[2 * i + 1])
+    _quantise(luma, luma_units)
+    _quantise(chroma, chroma_units)
+    for i in range(n):
+        _join(luma[i], chroma[2 * i], chroma[2 * i + 1], out[i].reshape(height, width * 3))
+
+
+@compiled
+def _split(image: Any, luma: Any, blue: Any, red: Any) -> None:
+    """Luma less 128, and chroma halved; the last rows and columns are repeated."""
+    height, width = image.shape[0], image.shape[1] // 3
+    wide = luma.shape[1]
+    b, r = np.empty((2, wide), np.float32), np.empty((2, wide), np.float32)
+    for y in range(0, luma.shape[0], 2):
+        for k in range(2):
+            line = image[min(y + k, height - 1)]
+            _convert(line, luma[y + k], b[k], r[k])
+            for j in range(width, wide):
+                luma[y + k, j], b[k, j], r[k, j] = (
+                    luma[y + k, width - 1],
+                    b[k, width - 1],
+                    r[k, width - 1],
+                )
+        if y < height:
+            _halve(b, blue[y // 2])
+            _halve(r, red[y // 2])
+        else:
+            blue[y // 2], red[y // 2] = blue[y // 2 - 1], red[y // 2 - 1]
+
+
+@compiled
+def _convert(line: Any, luma: Any, blue: Any, red: Any) -> None:
+    half, less = HALVES[0, 0], HALVES[1, 0]
+    for j in range(line.size // 3):
+        r, g, b = nb.float32(line[3 * j]), nb.float32(line[3 * j + 1]), nb.float32(line[3 * j + 2])
+        luma[j] = np.floor(M[0, 0] * r + M[0, 1] * g + M[0, 2] * b + half) - nb.float32(128)
+        blue[j] = np.floor(M[1, 0] * r + M[1, 1] * g + M[1, 2] * b + less)
+        red[j] = np.floor(M[2, 0] * r + M[2, 1] * g + M[2, 2] * b + less)
+
+
+@compiled
+def _halve(pair: Any, out: Any) -> None:
+    """Means of 2 × 2, rounded up and down in turn."""
+    a, b = pair[0], pair[1]
+    for j in range(out.size):
+        total = (a[2 * j] + b[2 * j]) + (a[2 * j + 1] + b[2 * j + 1])
+        out[j] = np.floor((total + nb.float32(1 + (j & 1))) * nb.float32(0.25))
+
+
+@compiled
+def _quantise(planes: Any, units: Any) -> None:
+    """Transform, round and transform back all blocks, in place."""
+    n, height, width = planes.shape
+    down, right = height // 8, width // 8
+    flat = planes.ravel()
+    lanes = np.zeros(64 * LANES, np.float32)
+    total = n * down * right
+    for start in range(0, total, LANES):
+        count = min(LANES, total - start)
+        for b in range(count):
+            at = _corner(start + b, down, right)
+            for r in range(8):
+                line = flat[at + r * width : at + r * width + 8]
+                for c in range(8):
+                    lanes[(8 * r + c) * LANES + b] = line[c]
+        _forward(lanes, units)
+        _back(lanes)
+        for b in range(count):
+            at = _corner(start + b, down, right)
+            for r in range(8):
+                line = flat[at + r * width : at + r * width + 8]
+                for c in range(8):
+                    line[c] = lanes[(8 * r + c) * LANES + b]
+
+
+@inlined
+def _corner(block: int, down: int, right: int) -> int:
+    image, rest = block // (down * right), block % (down * right)
+    row, column = rest // right, rest % right
+    return ((image * down + row) * 8 * right + column) * 8
+
+
+@compiled
+def _forward(lanes: Any, units: Any) -> None:
+    """Coefficients times 8, rounded to multiples of their units."""
+    for r in range(8):
+        _transform(lanes[8 * r * LANES :], LANES)
+    for c in range(8):
+        _transform(lanes[c * LANES :], 8 * LANES)
+    for k in range(64):
+        unit, line = units[k], lanes[k * LANES : (k + 1) * LANES]
+        for b in range(LANES):
+            line[b] = np.rint(line[b] / unit) * unit
+
+
+@compiled
+def _back(lanes: Any) -> None:
+    for c in range(8):
+        _restore(lanes[c * LANES :], 8 * LANES)
+    for r in range(8):
+        _restore(lanes[8 * r * LANES :], LANES)
+    for j in range(lanes.size):
+        value = np.rint(lanes[j] * nb.float32(1 / 64))
+        lanes[j] = min(max(value, nb.float32(-128)), nb.float32(127))
+
+
+@inlined
+def _transform(x: Any, s: int) -> None:
+    """Cosine transform of eight numbers ``s`` apart, times √8: the first is their sum."""
+    for b in range(LANES):
+        a0, a7 = x[b] + x[b + 7 * s], x[b] - x[b + 7 * s]
+        a1, a6 = x[b + s] + x[b + 6 * s], x[b + s] - x[b + 6 * s]
+        a2, a5 = x[b + 2 * s] + x[b + 5 * s], x[b + 2 * s] - x[b + 5 * s]
+        a3, a4 = x[b + 3 * s] + x[b + 4 * s], x[b + 3 * s] - x[b + 4 * s]
+        e0, e3, e1, e2 = a0 + a3, a0 - a3, a1 + a2, a1 - a2
+        x[b] = e0 + e1
+        x[b + 4 * s] = e0 - e1
+        x[b + 2 * s] = C2 * e3 + C6 * e2
+        x[b + 6 * s] = C6 * e3 - C2 * e2
+        x[b + s] = C1 * a7 + C3 * a6 + C5 * a5 + C7 * a4
+        x[b + 3 * s] = C3 * a7 - C7 * a6 - C1 * a5 - C5 * a4
+        x[b + 5 * s] = C5 * a7 - C1 * a6 + C7 * a5 + C3 * a4
+        x[b + 7 * s] = C7 * a7 - C5 * a6 + C3 * a5 - C1 * a4
+
+
+@inlined
+def _restore(x: Any, s: int) -> None:
+    """Inverse of the cosine transform, times √8."""
+    for b in range(LANES):
+        c1, c3, c5, c7 = x[b + s], x[b + 3 * s], x[b + 5 * s], x[b + 7 * s]
+        o0 = C1 * c1 + C3 * c3 + C5 * c5 + C7 * c7
+        o1 = C3 * c1 - C7 * c3 - C1 * c5 - C5 * c7
+        o2 = C5 * c1 - C1 * c3 + C7 * c5 + C3 * c7
+        o3 = C7 * c1 - C5 * c3 + C3 * c5 - C1 * c7
+        p, q = x[b] + x[b + 4 * s], x[b] - x[b + 4 * s]
+        c2, c6 = x[b + 2 * s], x[b + 6 * s]
+        t, u = C2 * c2 + C6 * c6, C6 * c2 - C2 * c6
+        e0, e3, e1, e2 = p + t, p - t, q + u, q - u
+        x[b], x[b + 7 * s] = e0 + o0, e0 - o0
+        x[b + s], x[b + 6 * s] = e1 + o1, e1 - o1
+        x[b + 2 * s], x[b + 5 * s] = e2 + o2, e2 - o2
+        x[b + 3 * s], x[b + 4 * s] = e3 + o3, e3 - o3
+
+
+@compiled
+def _join(luma: Any, blue: Any, red: Any, out: Any) -> None:
+    """Interpolate chroma, from the centres of 2 × 2 pixels, and return to red, green, blue."""
+    height, width = out.shape[0], out.shape[1] // 3
+    tall, wide = (height + 1) // 2, (width + 1) // 2
+    near, far = np.empty(wide, np.float32), np.empty(wide, np.float32)
+    b, r = np.empty(2 * wide, np.float32), np.empty(2 * wide, np.float32)
+    for y in range(height):
+        here = y // 2
+        beside = min(max(here + 2 * (y % 2) - 1, 0), tall - 1)
+        _double(blue[here], blue[beside], near, b)
+        _double(red[here], red[beside], far, r)
+        _colour(luma[y], b, r, out[y])
+
+
+@compiled
+def _double(here: Any, beside: Any, line: Any, out: Any) -> None:
+    n = line.size
+    for j in range(n):
+        line[j] = nb.float32(0.75) * here[j] + nb.float32(0.25) * beside[j]
+    out[0], out[2 * n - 1] = np.rint(line[0]), np.rint(line[n - 1])
+    for j in range(n - 1):
+        out[2 * j + 1] = np.rint(nb.float32(0.75) * line[j] + nb.float32(0.25) * line[j + 1])
+        out[2 * j + 2] = np.rint(nb.float32(0.25) * line[j] + nb.float32(0.75) * line[j + 1])
+
+
+@compiled
+def _colour(luma: Any, blue: Any, red: Any, out: Any) -> None:
+    for j in range(out.size // 3):
+        y, b, r = luma[j] + nb.float32(128), blue[j], red[j]
+        out[3 * j] = to_byte(y + nb.float32(1.402) * r)
+        out[3 * j + 1] = to_byte(y - nb.float32(0.344136) * b - nb.float32(0.714136) * r)
+        out[3 * j + 2] = to_byte(y + nb.float32(1.772) * b)

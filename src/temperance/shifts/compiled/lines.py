@@ -1,0 +1,187 @@
+# pyright: basic
+"""Weighted sums of shifted lines: what blurs, streaks and slopes are made of.
+
+A plane is copied once into a frame of pixels beyond its border. In the frame a filter is a list of
+taps, each a distance in memory and a weight, and filtering many rows is one long sum of shifted
+lines, which LLVM turns into vector instructions. Sums are float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from temperance._fused import elementary
+from temperance.shifts.planes import fold
+
+LINE = 1024  # numbers summed at once: they stay in the first-level cache
+FLAGS = {"contract", "nsz", "nnan"}
+
+
+def compiled(function: Any) -> Any:
+    """Compile, assuming no NaNs."""
+    return elementary.jit(function, fastmath=FLAGS)
+
+
+def inlined(function: Any) -> Any:
+    """Compile into every caller."""
+    return elementary.inlined(fastmath=FLAGS)(function)
+
+
+def lines(x: Any) -> Any:
+    """Images (n, H, W·C)."""
+    return x.reshape(*x.shape[:2], -1)
+
+
+@inlined
+def to_byte(value: float) -> Any:
+    """Round to the nearest of 0…255, to the even one between two, as NumPy does."""
+    whole = nb.int32(np.rint(value))
+    return nb.uint8(min(max(whole, nb.int32(0)), nb.int32(255)))
+
+
+@inlined
+def larger(a: float, b: float) -> float:
+    """Return the larger of two numbers; ``max`` asks for NaNs first, one by one."""
+    return a if a > b else b  # noqa: FURB136
+
+
+@inlined
+def smaller(a: float, b: float) -> float:
+    """Return the smaller of two numbers."""
+    return a if a < b else b  # noqa: FURB136
+
+
+class Frame(NamedTuple):
+    """For every row and pixel of a plane and of its frame, those that they repeat."""
+
+    rows: Any
+    columns: Any
+    channels: int
+
+    @property
+    def stride(self) -> int:
+        """Numbers from a row to the next."""
+        return len(self.columns) * self.channels
+
+
+def frame(shape: tuple[int, ...], reach: tuple[int, int], border: str) -> Frame:
+    """Frame around images (H, W, C) of a reach downwards and sideways."""
+    rows, columns = (
+        fold(np.arange(-more, side + more), side, border)
+        for side, more in zip(shape, reach, strict=False)
+    )
+    return Frame(rows, columns, shape[2])
+
+
+@compiled
+def lay(image: Any, frame: Any, out: Any) -> None:
+    """Copy an image (H, W·C) into its frame, as float32."""
+    rows, columns, channels = frame
+    left = (columns.size - image.shape[1] // channels) // 2
+    for i in range(rows.size):
+        line, framed = image[rows[i]], out[i]
+        middle = framed[left * channels :]
+        for j in range(line.size):
+            middle[j] = nb.float32(line[j])
+        for start in (0, columns.size - left):
+            for k in range(start, start + left):
+                for c in range(channels):
+                    framed[k * channels + c] = nb.float32(line[columns[k] * channels + c])
+
+
+@compiled
+def weigh(flat: Any, start: int, offsets: Any, weights: Any, out: Any) -> None:
+    """Σ_k w_k flat[start + offset_k + j] for every j of ``out``, eight taps at a time."""
+    n = out.size
+    out[:] = 0
+    whole = offsets.size // 8 * 8
+    for k in range(0, whole, 8):
+        at, w = offsets[k : k + 8], weights[k : k + 8]
+        a, b, c = flat[start + at[0] :], flat[start + at[1] :], flat[start + at[2] :]
+        d, e, f = flat[start + at[3] :], flat[start + at[4] :], flat[start + at[5] :]
+        g, h = flat[start + at[6] :], flat[start + at[7] :]
+        p, q, r, s, t, u, v, x = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
+        for j in range(n):
+            left = p * a[j] + q * b[j] + r * c[j] + s * d[j]
+            right = t * e[j] + u * f[j] + v * g[j] + x * h[j]
+            out[j] += left + right
+    for k in range(whole, offsets.size):
+        a, p = flat[start + offsets[k] :], weights[k]
+        for j in range(n):
+            out[j] += p * a[j]
+
+
+@compiled
+def weigh_rows(flat: Any, start: int, stride: int, weights: Any, out: Any) -> None:
+    """Σ_k w_k flat[start + (i + k) stride + j] for the four rows i of ``out``.
+
+    ``weights`` are those of a filter down the columns between three zeros and three to six, so
+    that their number is 3 + 4 m: every row that is read serves four sums.
+    """
+    out[:] = 0
+    n = out.shape[1]
+    first, second, third, fourth = out[0], out[1], out[2], out[3]
+    for k in range(0, weights.size - 3, 4):
+        at = start + k * stride
+        a, b = flat[at:], flat[at + stride :]
+        c, d = flat[at + 2 * stride :], flat[at + 3 * stride :]
+        w = weights[k : k + 7]
+        s, t, u, v, x, y, z = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
+        for j in range(n):
+            e, f, g, h = a[j], b[j], c[j], d[j]
+            first[j] += v * e + x * f + y * g + z * h
+            second[j] += u * e + v * f + x * g + y * h
+            third[j] += t * e + u * f + v * g + x * h
+            fourth[j] += s * e + t * f + u * g + v * h
+
+
+class Smoother(NamedTuple):
+    """A filter that separates: its frame, its weights downwards and taps sideways."""
+
+    frame: Frame
+    down: Any
+    offsets: Any
+    across: Any
+
+
+def smoother(shape: tuple[int, ...], kernel: Any, border: str) -> Smoother:
+    """Filter images (H, W, C) by an odd, centred kernel in both directions."""
+    size = len(kernel)
+    around = frame(shape, (size // 2, size // 2), border)
+    weights = kernel.astype(np.float32)
+    down = np.pad(weights, (3, 4 * -(-(size + 3) // 4) - size))
+    return Smoother(around, down, np.arange(size) * shape[2], weights)
+
+
+@compiled
+def framed(frame: Any) -> Any:
+    """Return room for an image in its frame, with rows to spare for `smooth`."""
+    rows, columns, channels = frame
+    return np.zeros((rows.size + 8, columns.size * channels), np.float32)
+
+
+@compiled
+def smooth(room: Any, y: int, smoother: Any, middle: Any, out: Any) -> None:
+    """Filter four rows of what is laid in ``room``; rows of ``out`` keep the length of a frame."""
+    _, down, offsets, across = smoother
+    stride = room.shape[1]
+    weigh_rows(room.ravel(), y * stride, stride, down, middle)
+    weigh(middle.ravel(), 0, offsets, across, out.ravel()[: 4 * stride - offsets[-1]])
+
+
+@compiled
+def smooth_plane(plane: Any, smoother: Any, room: Any, out: Any) -> None:
+    """Filter one plane (H, W·C)."""
+    height, length = plane.shape
+    lay(plane, smoother[0], room)
+    middle = np.empty((4, room.shape[1]), np.float32)
+    four = np.empty((4, room.shape[1]), np.float32)
+    for y in range(0, height, 4):
+        smooth(room, y, smoother, middle, four)
+        for k in range(min(4, height - y)):
+            line, smoothed = four[k], out[y + k]
+            for j in range(length):
+                smoothed[j] = line[j]

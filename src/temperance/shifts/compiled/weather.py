@@ -1,0 +1,392 @@
+# pyright: basic
+"""Snow, fog and spatter, compiled."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+
+from temperance.shifts.blur import streak_weights
+from temperance.shifts.compiled.blur import blend, gaussian_smoother, trace, whole_and_share
+from temperance.shifts.compiled.lines import (
+    compiled,
+    frame,
+    framed,
+    inlined,
+    larger,
+    lay,
+    lines,
+    smaller,
+    smooth_plane,
+    smoother,
+    to_byte,
+    weigh,
+)
+from temperance.shifts.draws import normal_quantiles
+from temperance.shifts.weather import LUMA, MUD, WATER, plasma_size
+
+if TYPE_CHECKING:
+    from temperance.shifts.draws import Draws
+
+RED, GREEN, BLUE = (nb.float32(share) for share in LUMA)
+
+
+def snow(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
+    """Let it snow."""
+    mean, spread, magnify, threshold, radius, sigma, keep = constants
+    n, height, width, _ = x.shape
+    cells = draws.cells("flakes", (n, height, width))
+    angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
+    steps, weights = streak_weights(radius, sigma)
+    reach = int(steps[-1])
+    _snow(
+        lines(x),
+        x.shape[3],
+        cells,
+        np.float32(mean) + np.float32(spread) * normal_quantiles(),
+        _magnified(height, width, magnify),
+        np.float32(threshold),
+        frame((height, width, 1), (reach, reach), "nearest"),
+        steps,
+        weights,
+        angle,
+        np.float32(keep),
+        lines(out),
+    )
+
+
+@lru_cache
+def _magnified(height: int, width: int, factor: float) -> tuple[Any, ...]:
+    """Rows above and pixels to the left of where flakes come from, and shares of the next."""
+    return (*whole_and_share(height, factor), *whole_and_share(width, factor))
+
+
+@compiled
+def _snow(
+    x: Any,
+    channels: int,
+    cells: Any,
+    table: Any,
+    places: Any,
+    threshold: float,
+    frame: Any,
+    steps: Any,
+    weights: Any,
+    angle: Any,
+    keep: float,
+    out: Any,
+) -> None:
+    n, height = x.shape[:2]
+    noise, flakes = np.empty(cells.shape[1:], np.float32), np.empty(cells.shape[1:], np.float32)
+    room = framed(frame)
+    offsets = np.empty(steps.size, np.int64)
+    for i in range(n):
+        look_up(cells[i], table, noise)
+        _flakes(noise, places, threshold, flakes)
+        lay(flakes, frame, room)
+        trace(angle[i], steps, room.shape[1], 1, offsets)
+        for y in range(height):
+            weigh(room.ravel(), y * room.shape[1], offsets, weights, flakes[y])
+        for y in range(height):
+            fallen = noise[0]
+            _sum_turned(flakes[y], flakes[height - 1 - y], fallen)
+            if channels == 3:
+                _whiten(x[i, y], fallen, keep, out[i, y])
+            else:
+                _whiten_grey(x[i, y], fallen, keep, out[i, y])
+
+
+@compiled
+def look_up(cells: Any, table: Any, out: Any) -> None:
+    """Turn random cells (H, W) into numbers."""
+    for y in range(cells.shape[0]):
+        line, found = cells[y], out[y]
+        for j in range(line.size):
+            found[j] = table[line[j]]
+
+
+@compiled
+def _flakes(noise: Any, places: Any, threshold: float, out: Any) -> None:
+    top, below, left, share = places
+    between = np.empty(noise.shape[1], np.float32)
+    for y in range(top.size):
+        blend(noise[top[y]], noise[top[y] + 1], below[y], between)
+        line = out[y]
+        for j in range(line.size):
+            a = between[left[j]]
+            flake = a + share[j] * (between[left[j] + nb.uint32(1)] - a)
+            shown = smaller(larger(flake, nb.float32(0)), nb.float32(1))
+            line[j] = shown if flake >= threshold else nb.float32(0)
+
+
+@compiled
+def _sum_turned(line: Any, other: Any, out: Any) -> None:
+    last = line.size - 1
+    for j in range(line.size):
+        out[j] = nb.float32(255) * line[j] + nb.float32(255) * other[last - j]
+
+
+@compiled
+def _whiten(line: Any, fallen: Any, keep: float, out: Any) -> None:
+    rest = nb.float32(1) - keep
+    for j in range(fallen.size):
+        r, g, b = nb.float32(line[3 * j]), nb.float32(line[3 * j + 1]), nb.float32(line[3 * j + 2])
+        pale = nb.float32(1.5) * (RED * r + GREEN * g + BLUE * b) + nb.float32(127.5)
+        out[3 * j] = to_byte(keep * r + rest * larger(r, pale) + fallen[j])
+        out[3 * j + 1] = to_byte(keep * g + rest * larger(g, pale) + fallen[j])
+        out[3 * j + 2] = to_byte(keep * b + rest * larger(b, pale) + fallen[j])
+
+
+@compiled
+def _whiten_grey(line: Any, fallen: Any, keep: float, out: Any) -> None:
+    for j in range(fallen.size):
+        grey = nb.float32(line[j])
+        pale = nb.float32(1.5) * grey + nb.float32(127.5)
+        out[j] = to_byte(keep * grey + (nb.float32(1) - keep) * pale + fallen[j])
+
+
+def fog(x: Any, constants: tuple[float, float], draws: Draws, out: Any) -> None:
+    """Add mist."""
+    strength, decay = constants
+    size = plasma_size(*x.shape[1:3])
+    bits = draws.bits("plasma", (len(x), size * size))
+    _fog(
+        lines(x),
+        bits,
+        size,
+        x.shape[3],
+        np.float32(255 * strength),
+        np.float32(decay**2),
+        lines(out),
+    )
+
+
+@compiled
+def _fog(
+    x: Any, bits: Any, size: int, channels: int, strength: float, decay: float, out: Any
+) -> None:
+    n, height, length = x.shape
+    width = length // channels
+    keep, colour = np.empty(width, np.float32), np.ones(channels, np.float32)
+    for i in range(n):
+        white = nb.float32(brightest(x[i]))
+        scale = white / (white + strength)
+        mist = grown(bits[i], size, decay)
+        low, high = extremes(mist)
+        gain = strength * scale / (high - low)
+        keep[:] = scale
+        for y in range(height):
+            shade = mist[y, :width]
+            for j in range(width):
+                shade[j] = gain * (shade[j] - low)
+            cover(x[i, y], keep, shade, colour, out[i, y])
+
+
+@compiled
+def brightest(image: Any) -> int:
+    """Return the largest of the bytes of an image."""
+    largest = np.zeros(image.shape[1], np.uint8)
+    for y in range(image.shape[0]):
+        line = image[y]
+        for j in range(line.size):
+            largest[j] = max(largest[j], line[j])
+    return largest.max()
+
+
+@compiled
+def extremes(plane: Any) -> Any:
+    """Return the smallest and the largest number, found by their bits, eight at once."""
+    bits = plane.view(np.int32)
+    low = high = _ordered(bits[0, 0])
+    for y in range(bits.shape[0]):
+        line = bits[y]
+        for j in range(line.size):
+            low, high = min(_ordered(line[j]), low), max(_ordered(line[j]), high)
+    found = np.array([_ordered(low), _ordered(high)], np.int32).view(np.float32)
+    return found[0], found[1]
+
+
+@inlined
+def _ordered(bits: int) -> Any:
+    """Integers in the order of the floats with these bits; its own inverse."""
+    return nb.int32(bits ^ ((bits >> nb.int32(31)) & nb.int32(0x7FFFFFFF)))
+
+
+@compiled
+def cover(line: Any, keep: Any, shade: Any, colour: Any, out: Any) -> None:
+    """Lay a shade of one colour over a line, ``keep`` x + ``shade`` colour."""
+    if colour.size == 3:
+        red, green, blue = colour[0], colour[1], colour[2]
+        for j in range(shade.size):
+            share, add = keep[j], shade[j]
+            out[3 * j] = to_byte(share * nb.float32(line[3 * j]) + red * add)
+            out[3 * j + 1] = to_byte(share * nb.float32(line[3 * j + 1]) + green * add)
+            out[3 * j + 2] = to_byte(share * nb.float32(line[3 * j + 2]) + blue * add)
+    else:
+        for j in range(shade.size):
+            out[j] = to_byte(keep[j] * nb.float32(line[j]) + colour[0] * shade[j])
+
+
+@compiled
+def grown(bits: Any, size: int, decay: float) -> Any:
+    """Grow a plasma fractal: `temperance.shifts.weather.plasma` before it is scaled."""
+    grid = np.zeros((1, 1), np.float32)
+    amplitude = nb.float32(1)
+    m = 1
+    while m < size:
+        noise = bits[m * m : 4 * m * m].reshape(3, m, m)
+        finer = np.empty((2 * m, 2 * m), np.float32)
+        centres = np.empty((m, m), np.float32)
+        for y in range(m):
+            _diamond(grid[y], grid[(y + 1) % m], noise[0, y], amplitude, centres[y])
+        for y in range(m):
+            above, below = centres[y - 1], grid[(y + 1) % m]
+            _squares(
+                grid[y],
+                below,
+                above,
+                centres[y],
+                noise[1, y],
+                noise[2, y],
+                amplitude,
+                finer[2 * y],
+                finer[2 * y + 1],
+            )
+        grid, m, amplitude = finer, 2 * m, amplitude / decay
+    return grid
+
+
+@inlined
+def _spread(bits: int) -> Any:
+    return (nb.float32(bits) - nb.float32(32767.5)) * nb.float32(2 / 65536)
+
+
+@compiled
+def _diamond(here: Any, below: Any, noise: Any, amplitude: float, out: Any) -> None:
+    last = here.size - 1
+    quarter = nb.float32(0.25)
+    for j in range(last):
+        corners = (here[j] + below[j]) + (here[j + 1] + below[j + 1])
+        out[j] = quarter * corners + amplitude * _spread(noise[j])
+    corners = (here[last] + below[last]) + (here[0] + below[0])
+    out[last] = quarter * corners + amplitude * _spread(noise[last])
+
+
+@compiled
+def _squares(
+    here: Any,
+    below: Any,
+    above: Any,
+    centre: Any,
+    first: Any,
+    second: Any,
+    amplitude: float,
+    upper: Any,
+    lower: Any,
+) -> None:
+    """Middles of the edges to the right and downwards, laid between corners and centres."""
+    last = here.size - 1
+    quarter = nb.float32(0.25)
+    for j in range(last):
+        edge = (here[j] + here[j + 1]) + (centre[j] + above[j])
+        upper[2 * j] = here[j]
+        upper[2 * j + 1] = quarter * edge + amplitude * _spread(first[j])
+    edge = (here[last] + here[0]) + (centre[last] + above[last])
+    upper[2 * last] = here[last]
+    upper[2 * last + 1] = quarter * edge + amplitude * _spread(first[last])
+    edge = (here[0] + below[0]) + (centre[0] + centre[last])
+    lower[0] = quarter * edge + amplitude * _spread(second[0])
+    lower[1] = centre[0]
+    for j in range(1, last + 1):
+        edge = (here[j] + below[j]) + (centre[j] + centre[j - 1])
+        lower[2 * j] = quarter * edge + amplitude * _spread(second[j])
+        lower[2 * j + 1] = centre[j]
+
+
+def spatter(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
+    """Let drops fall on the lens."""
+    mean, spread, sigma, threshold, strength, muddy = constants
+    n, height, width, channels = x.shape
+    cells = draws.cells("liquid", (n, height, width))
+    table = np.float32(mean) + np.float32(spread) * normal_quantiles()
+    plane = (height, width, 1)
+    colour = MUD if muddy else WATER
+    colour = colour if channels == 3 else np.array([colour @ LUMA])
+    drops = (cells, table, gaussian_smoother(plane, sigma), np.float32(threshold))
+    if muddy:
+        _muddy(lines(x), *drops, gaussian_smoother(plane, strength), colour, lines(out))
+    else:
+        _watery(lines(x), *drops, _soft(plane), np.float32(strength) * colour, lines(out))
+
+
+@lru_cache
+def _soft(shape: tuple[int, int, int]) -> Any:
+    """Mean of 3 × 3 pixels."""
+    return smoother(shape, np.full(3, 1 / 3), "mirror")
+
+
+@compiled
+def _muddy(
+    x: Any, cells: Any, table: Any, wet: Any, threshold: float, thick: Any, colour: Any, out: Any
+) -> None:
+    n, height, width = cells.shape
+    mud = np.empty((height, width), np.float32)
+    keep = np.empty(width, np.float32)
+    room, thick_room = framed(wet[0]), framed(thick[0])
+    zero, one = nb.float32(0), nb.float32(1)
+    for i in range(n):
+        look_up(cells[i], table, mud)
+        smooth_plane(mud, wet, room, mud)
+        for y in range(height):
+            line = mud[y]
+            for j in range(width):
+                line[j] = one if line[j] >= threshold else zero
+        smooth_plane(mud, thick, thick_room, mud)
+        for y in range(height):
+            line = mud[y]
+            for j in range(width):
+                line[j] = line[j] if line[j] >= nb.float32(0.8) else zero
+                keep[j] = one - line[j]
+            cover(x[i, y], keep, line, colour, out[i, y])
+
+
+@compiled
+def _watery(
+    x: Any, cells: Any, table: Any, wet: Any, threshold: float, soft: Any, colour: Any, out: Any
+) -> None:
+    n, height, width = cells.shape
+    liquid, light = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
+    keep = np.ones(width, np.float32)
+    room, soft_room = framed(wet[0]), framed(soft[0])
+    for i in range(n):
+        look_up(cells[i], table, liquid)
+        smooth_plane(liquid, wet, room, liquid)
+        for y in range(height):
+            line = liquid[y]
+            for j in range(width):
+                line[j] = line[j] if line[j] >= threshold else nb.float32(0)
+        lay(liquid, soft[0], soft_room)
+        for y in range(height):
+            _slope(soft_room[y], soft_room[y + 1], soft_room[y + 2], light[y])
+        smooth_plane(light, soft, soft_room, light)
+        for y in range(height):
+            line, drop = light[y], liquid[y]
+            for j in range(width):
+                line[j] *= drop[j]
+        share = nb.float32(1) / max(extremes(light)[1], nb.float32(1e-6))
+        for y in range(height):
+            line = light[y]
+            for j in range(width):
+                line[j] *= share
+            cover(x[i, y], keep, line, colour, out[i, y])
+
+
+@compiled
+def _slope(above: Any, here: Any, below: Any, out: Any) -> None:
+    """Weights (-2 -1 0; -1 0 1; 0 1 2), where positive."""
+    for j in range(out.size):
+        steep = nb.float32(2) * (below[j + 2] - above[j]) + (below[j + 1] - above[j + 1])
+        out[j] = larger(steep + (here[j + 2] - here[j]), nb.float32(0))
