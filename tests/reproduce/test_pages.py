@@ -76,4 +76,5 @@ def test_the_authors_row_is_measured_again(tmp_path):
     for record in now:
         before = then[record.method, record.metric]
         assert record.data == before.data
-        assert record.reproduced == pytest.approx(before.reproduced, rel=1e-3)
+        # A solver that ends elsewhere within its tolerance moves a row or two between bins of ECE.
+        assert record.reproduced == pytest.approx(before.reproduced, abs=before.sd / 50)
