@@ -16,7 +16,7 @@ from __future__ import annotations
 from temperance._fused.matching import beliefs
 from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
-from temperance._fused.odds import exponential_sums, log_odds, odds_mass
+from temperance._fused.odds import exponential_sums, log_odds, odds_mass, squared_sums
 from temperance._fused.profile import class_sums, cosines, row_lengths
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "odds_mass",
     "outcomes",
     "row_lengths",
+    "squared_sums",
     "temperature_moments",
 ]

@@ -11,6 +11,7 @@ is the square of a weight; the derivatives ``Σ_i o^r W``, on all rows, find its
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,13 +75,23 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
     return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
 
 
-def find_reach(rows: Rows, q: Matrix, deficit: Deficit, form: str) -> float:
-    """Return 1/w*, the global minimum of J."""
+def held_odds(rows: Rows) -> Matrix | None:
+    """Return the log-odds of all rows where there is room for them."""
+    if isinstance(rows, ArrayRows) and not rows.exceeds(HELD):
+        return log_odds(rows.logits)
+    return None
+
+
+def find_reach(
+    rows: Rows, q: Matrix, deficit: Deficit, form: str, odds: Matrix | None = None
+) -> float:
+    """Return 1/w*, the global minimum of J; ``odds`` are those of `held_odds`."""
     try:
         if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
             solution = search_in_scale(reach_objective(rows, q, deficit, form), *SPAN)
         else:
-            solution = _search(rows, _wanted(q, deficit, form))
+            held = rows.mapped(log_odds) if odds is None else ArrayRows(odds, checked=True)
+            solution = _search(held, _wanted(q, deficit, form))
     except NotIdentified as error:
         msg = f"UTS in its {form} form has no optimal weight: {error}"
         raise NotIdentified(msg) from None
@@ -122,25 +133,24 @@ def reach_objective(
     return objective
 
 
-def _search(rows: Rows, wanted: Matrix) -> Solution:
+def _search(odds: Rows, wanted: Matrix) -> Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
-    odds = rows.mapped(log_odds)
-    if isinstance(rows, ArrayRows) and not rows.exceeds(HELD):
-        odds = ArrayRows(log_odds(rows.logits), checked=True)
     some = odds.head(SOME)
 
     def grid(v: Matrix) -> Matrix:
         total = some.reduce(lambda block: (_grid_sums(block.logits, v),))[0] / some.n
         return ((total - wanted) ** 2).sum(axis=1)
 
-    def moments(v: float) -> tuple[float, ...]:
-        s0, s1, s2, s3 = odds.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
+    def moments(v: float, rows: Rows) -> tuple[float, ...]:
+        s0, s1, s2, s3 = rows.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
         d = s0 - wanted
         higher = (d * s1, s1 * s1 + d * s2, 3 * s1 * s2 + d * s3)
         return float(d @ d), *(2 * float(np.sum(term)) for term in higher)
 
     start = search_in_scale(grid, *SPAN, points=GRID, rounds=0).x
-    return minimise_in_scale(moments, start, tolerance=1e-8, within=(start / 4, start * 4))
+    within = start / 4, start * 4
+    near = minimise_in_scale(partial(moments, rows=some), start, tolerance=1e-3, within=within)
+    return minimise_in_scale(partial(moments, rows=odds), near.x, tolerance=1e-8, within=within)
 
 
 def log_odds(logits: NDArray[Any]) -> Matrix:
@@ -161,8 +171,11 @@ def log_odds(logits: NDArray[Any]) -> Matrix:
 
 def _grid_sums(odds: Matrix, v: Matrix) -> Matrix:
     """``Σ_i W_ik`` for each v = 1/w, of which every other is twice the one before."""
-    out = np.empty((len(v), odds.shape[1]))
+    out, compiled = np.empty((len(v), odds.shape[1])), fused()
     for first in (0, 1):
+        if compiled is not None:
+            out[first::2] = compiled.squared_sums(odds, v[first], len(v[first::2]))
+            continue
         e = np.exp(v[first] * odds)
         for j in range(first, len(v), 2):
             out[j] = e.sum(axis=0)

@@ -28,17 +28,22 @@ from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified, check_choice, check_integer, check_prior, check_seed
 from temperance._kernels import fused, temperature_moments
 from temperance._solve import TOLERANCE, minimise_in_scale
-from temperance.labelfree.reach import SOME, Deficit, find_reach, log_odds
+from temperance.labelfree.reach import SOME, Deficit, find_reach, held_odds, log_odds
 from temperance.maps import Temperature
 from temperance.rows import ArrayRows, Block, Rows, as_rows, shuffled
+from temperance.rows.base import stride_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
+    Sums = Callable[[float], tuple[float, ...]]
 
 BAG = 2_000  # the paper's own sample size, at which its deficits mean what they should
 MAX_BAGS = 10  # more bags would not narrow the answer by what the method is worth
+ROUGH = 1e-3  # error of the optimum of some rows, small against that of sampling
 LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
 FORMS = ("reference", "paper", "appendix")
 
@@ -104,40 +109,45 @@ def fit_uts(
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
     sample = rows.take(picked).logits
-    logs = [
-        np.log(_fit_bag(ArrayRows(sample[start : start + size], checked=True), q, form, None))
-        for start in range(0, len(picked), size)
-    ]
-    return Temperature(float(np.exp(np.mean(logs))))
+    found: list[float] = []
+    for first in range(0, len(picked), size):  # bags are alike, so one is the start of the next
+        bag = ArrayRows(sample[first : first + size], checked=True)
+        found.append(_fit_bag(bag, q, form, None, start=found[-1] if found else None))
+    return Temperature(float(np.exp(np.mean(np.log(found)))))
 
 
-def _fit_bag(rows: Rows, q: Matrix, form: str, shrink_to: int | None) -> float:
+def _fit_bag(
+    rows: Rows, q: Matrix, form: str, shrink_to: int | None, start: float | None = None
+) -> float:
+    """Return the temperature of some rows, looked for near ``start`` where one is known."""
     deficit = Deficit.of(rows, q, shrink_to)
     if np.count_nonzero(deficit.counts) < 2:
         msg = "all target rows are predicted as one class: UTS needs at least two."
         raise NotIdentified(msg)
-    v = find_reach(rows, q, deficit, form)
-    return 1 / _weighted_temperature(rows, v, form)
+    odds = held_odds(rows) if form != "paper" else None  # there they depend on w
+    v = find_reach(rows, q, deficit, form, odds)
+    sums = _weighted_sums(rows, v, form, odds)
+    return 1 / _weighted_temperature(sums if start is None else sums[-1:], form, 1 / (start or 1))
 
 
-def weigh(z: NDArray[Any], odds: Matrix, v: float, share: float) -> tuple[Matrix, float]:
-    """Return ``A = Σ_k W_k`` of each row, and ``Σ W (max z - z)``, with W = 1 for the predicted."""
+def weigh(z: NDArray[Any], odds: Matrix, v: float, form: str) -> tuple[Matrix, Matrix]:
+    """Return ``A = Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row; W = 1 for the predicted."""
+    share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
     compiled = fused()
     if compiled is not None:
-        return compiled.odds_mass(z, odds, v, share)
-    weights = share * np.exp(v * odds)
-    u = z.astype(np.float64)
-    u -= u.max(axis=1, keepdims=True)
-    return 1 + weights.sum(axis=1), -float(np.sum(weights * u))
+        mass, gap = compiled.odds_mass(z, odds, v)
+    else:
+        weights, u = np.exp(v * odds), z.astype(np.float64)
+        u -= u.max(axis=1, keepdims=True)
+        mass, gap = weights.sum(axis=1), -np.sum(weights * u, axis=1)
+    return 1 + share * mass, share * gap
 
 
-def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
-    """Return β* = 1/T* of the weighted NLL, convex in β."""
-    some = rows.head(SOME)
-    start = 1.0
-    if some is not rows:
-        start, _ = _minimise_weighted(some, v, form, start, tolerance=1e-3)
-    beta, doubt = _minimise_weighted(rows, v, form, start)
+def _weighted_temperature(sums: list[Sums], form: str, start: float) -> float:
+    """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
+    beta, doubt = start, 0.0
+    for function, tolerance in zip(sums, (ROUGH, TOLERANCE)[-len(sums) :], strict=True):
+        beta, doubt = _minimise_weighted(function, beta, tolerance)
     if doubt < LEAST_DOUBT:
         msg = (
             f"UTS in its {form} form does not identify the temperature: it runs to "
@@ -147,30 +157,45 @@ def _weighted_temperature(rows: Rows, v: float, form: str) -> float:
     return beta
 
 
-def _minimise_weighted(
-    rows: Rows, v: float, form: str, start: float, tolerance: float = TOLERANCE
-) -> tuple[float, float]:
-    """Return β* and, at the last β on the way to it, the mean of -log max p: 0 when it runs away.
-
-    The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the sum of
-    ``W (max z - z)`` is a constant.
-    """
-    scale = v if form == "paper" else 1.0
+def _minimise_weighted(sums: Sums, start: float, tolerance: float) -> tuple[float, float]:
+    """Return β* and, at the last β on the way, the mean of -log max p: 0 when it runs away."""
     doubt = 0.0
-
-    def statistic(block: Block, beta: float) -> tuple[float, ...]:
-        z = to_numpy(block.logits)
-        share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
-        mass, gap = weigh(z, log_odds(z if scale == 1 else z * scale), v, share)
-        return gap, *temperature_moments(Block(z, None, mass), beta)
 
     def moments(beta: float) -> tuple[float, ...]:
         nonlocal doubt
-        gap, value, first, *higher, _, _, _, mass = rows.reduce(
-            lambda block: statistic(block, beta)
-        )
+        gap, value, first, *higher, _, _, _, mass = sums(beta)
         doubt = value / mass
         return (value + beta * gap, first + beta * gap, *higher)
 
     solution = minimise_in_scale(moments, start, tolerance=tolerance)
     return solution.x, doubt if solution.converged else 0.0
+
+
+def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list[Sums]:
+    """Return ``Σ W (max z - z)`` and moments as functions of β, of some rows and then of all.
+
+    The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
+    constant. Where the odds are held, so are they.
+    """
+    stride = stride_of(rows.n, SOME)
+    if odds is not None and isinstance(rows, ArrayRows):
+        z = to_numpy(rows.logits)
+        mass, gap = weigh(z, odds, v, form)
+        columns = (z, mass, gap)
+        parts = [[c[::stride] for c in columns]] if stride > 1 else []
+        return [_held_sums(*part) for part in (*parts, columns)]
+
+    def statistic(block: Block, beta: float) -> tuple[float, ...]:
+        z = to_numpy(block.logits)
+        mass, gap = weigh(z, log_odds(z * v if form == "paper" else z), v, form)
+        return float(gap.sum()), *temperature_moments(Block(z, None, mass), beta)
+
+    def of(rows: Rows) -> Sums:
+        return lambda beta: rows.reduce(lambda block: statistic(block, beta))
+
+    return [of(rows.every(stride)), of(rows)] if stride > 1 else [of(rows)]
+
+
+def _held_sums(z: NDArray[Any], mass: Matrix, gap: Matrix) -> Sums:
+    rows, below = ArrayRows(z, None, mass, checked=True), float(gap.sum())
+    return lambda beta: (below, *rows.reduce(lambda block: temperature_moments(block, beta)))
