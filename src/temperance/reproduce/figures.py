@@ -268,9 +268,9 @@ def sizes(t: Lookup) -> Figure:
         labelled = "TS-Target" if "TS-Target" in t.methods(group) else "TS"
         return t.value(group, labelled, "temperature", t.degrees(group)[-1])
 
-    ticks = {"yticks": [0.25, 0.5, 1, 2, 4], "yticklabels": ["0.25", "0.5", "1", "2", "4"]}
+    ticks = {"yticks": [0.25, 1, 4, 16], "yticklabels": ["0.25", "1", "4", "16"]}
     rows = {"xticks": [30, 500, 10_000], "xticklabels": ["30", "500", "10,000"]}
-    limits = {"xlim": (25, 13_000), "ylim": (0.2, 6)}
+    limits = {"xlim": (25, 13_000), "ylim": (0.2, 50)}
     scale = {"yscale": "log", "xscale": "log", **limits, **ticks, **rows}
     figure, axes = _multiples(t, "temperature", 3, of_labels, **scale)
     for ax in axes:
