@@ -168,6 +168,29 @@ def protocol() -> str:
     return table(["", "T", "NLL", "ECE", "T, first 20", "NLL, first 20", "ECE, first 20"], rows)
 
 
+def doubt() -> str:
+    """Return what a roughly known class mix does, taken as known and as what it is."""
+    head = ["prior from a count of", "handed over", "Brier, map", "worst", "harmed", "refused"]
+    head += ["improved, right", "harmed, front door", "worst"]
+    rows = []
+    for name, f in record("wrong_prior")["by_rows"].items():
+        count, _, how = name.partition(", as ")
+        rows.append(
+            [
+                f"{count} rows" if how else "the truth",
+                {"known": "as known", "about": f"about(q, rows={count})"}.get(how, "as known"),
+                f"{f['brier_against_source']:+.0f}",
+                f"{f['worst']:+.0f}",
+                f"{f['harmed']:.0%}",
+                f"{f['refused']:.0%}",
+                f"{f['improved']}, {f['improved_right']:.0%}",
+                f"{f['harmed_by_the_front_door']:.0%}",
+                f"{f['worst_by_the_front_door']:+.0f}",
+            ]
+        )
+    return table(head, rows)
+
+
 def plain(name: str) -> str:
     """Return a name as a reader writes it."""
     return name.replace("_", " ")
@@ -181,6 +204,7 @@ TABLES = {
     "coverage": coverage,
     "uts": uts,
     "protocol": protocol,
+    "doubt": doubt,
 }
 
 

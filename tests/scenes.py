@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-UNSEEN = 10_000
+UNSEEN = 20_000
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scenes
 
 import temperance as tp
+from temperance import findings, front_door
 
 
 def codes(cal):
@@ -82,3 +87,11 @@ def test_most_serious_first(quiet):
     order = [("refuse", "warn", "note").index(finding.severity) for finding in cal.findings]
     assert order == sorted(order)
     assert len(set(order)) > 1
+
+
+def test_the_manual_explains_every_code():
+    rooms = (findings, front_door)
+    found = {c for room in rooms for c in re.findall(r'"(TP\d+)"', inspect.getsource(room))}
+    page = Path(__file__).parents[1] / "docs" / "label-free.md"
+    explained = re.findall(r"^\| (TP\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(found) == explained

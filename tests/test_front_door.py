@@ -128,14 +128,15 @@ def test_probabilities_are_not_logits(scene):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overconfident", [False, True])
-def test_improved_is_right(overconfident):
+def test_improved_is_right():
+    """In 95 % of shifts of both kinds; experiments/labelfree counts a thousand, real ones too."""
     right = []
     for seed in range(scenes.UNSEEN, scenes.UNSEEN + 80):
-        s = scenes.any_shift(seed, overconfident=overconfident)
-        cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
-        if cal.verdict == "improved":
-            z, y = s.held_out
-            right.append(tp.metrics.ece(np.asarray(cal.map(z)), y) < tp.metrics.ece(z, y))
-    assert len(right) > 40
+        for overconfident in (False, True):
+            s = scenes.any_shift(seed, overconfident=overconfident)
+            cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
+            if cal.verdict == "improved":
+                z, y = s.held_out
+                right.append(tp.metrics.ece(np.asarray(cal.map(z)), y) < tp.metrics.ece(z, y))
+    assert len(right) > 80
     assert np.mean(right) >= 0.95

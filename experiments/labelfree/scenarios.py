@@ -64,14 +64,18 @@ def _scenarios(family: str, cache: Path, data_dir: Path, nets: Path | None) -> I
         path = cache / f"{family}.npz"
         if not path.exists():
             suite.build(family, path, data_dir, nets)
-        with np.load(path) as data:
-            y = data["labels"].astype(np.int64)
-            here, there = _halves(np.arange(len(y)))
-            source = data["s_logits"].astype(np.float64), data["s_labels"].astype(np.int64)
-            for key in data.files:
-                if key.startswith("t_"):
-                    shift = key.removeprefix("t_")
-                    yield _divided(family, shift, source, data[key], y, (here, there))
+        yield from read(family, path)
+
+
+def read(family: str, path: Path) -> Iterator[Scenario]:
+    """Yield the scenarios of one file of logits."""
+    with np.load(path) as data:
+        y = data["labels"].astype(np.int64)
+        halves = _halves(np.arange(len(y)))
+        source = data["s_logits"].astype(np.float64), data["s_labels"].astype(np.int64)
+        for key in data.files:
+            if key.startswith("t_"):
+                yield _divided(family, key.removeprefix("t_"), source, data[key], y, halves)
 
 
 def _natural(family: str, shift: str, data: dict[str, NDArray], groups: NDArray) -> Scenario:

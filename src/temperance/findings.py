@@ -40,8 +40,7 @@ ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a
 IMPOSSIBLE = (
     0.02  # share of predictions of classes that the prior excludes, beyond which it is wrong
 )
-CONTRADICTED = 1.0  # log-odds by which rows look better than the prior allows: of 357 shifts with
-# the right prior one exceeds it (experiments/labelfree/wrong_prior.py)
+CONTRADICTED = 1.0  # log-odds that the prior demands beyond twice what the rows show
 BOUND = 5.0  # log-odds between the estimates beyond which none is believed
 NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
 SAME = 0.1  # share of rows of the target that are also in the source
@@ -248,13 +247,16 @@ def about_prior(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
 
     At least the distance between predicted mix and prior is wrong, if the prior is right. Whether
     rows look like rows that the model knows does not depend on the prior. A shift that shows in the
-    class mix shows in the rows too; where it does not, the prior is wrong.
+    class mix shows in the rows too, in log-odds at least half as much; where it does not, the prior
+    is wrong.
     """
     if evidence is None or scene.profile is None or "typical" not in evidence.estimates:
         return
     typical, allowed = evidence.estimates["typical"], evidence.allowed
     noise = typical * (1 - typical) * (1 / len(scene.z) + 1 / scene.profile.effective)
-    gap = log_odds(typical - Z90 * float(np.sqrt(noise))) - log_odds(allowed)
+    seen = log_odds(typical - Z90 * float(np.sqrt(noise)))
+    home = max(log_odds(1 - scene.profile.error), seen)
+    gap = (home - log_odds(allowed)) - 2 * (home - seen)
     if gap > CONTRADICTED:
         yield Finding(
             "TP106",

@@ -187,7 +187,7 @@ def gather_evidence(
     n, k = z.shape
     predicted = z.argmax(axis=1)
     shrink = shrinkage(predicted, q, worth)
-    seen = _from_mix(predicted, source, worth)
+    sure = _from_mix(predicted, source, worth, NOISE)
     estimates = {"believed": believe(z, q, shrink, source)}
     if k > 2:
         scores = source.typicality(z)
@@ -197,7 +197,7 @@ def gather_evidence(
     return Evidence(
         accuracy=accuracy,
         estimates=estimates,
-        allowed=_broken(seen, source),
+        allowed=_broken(sure, source),
         distance=total_variation(predicted, q),
         floor=noise_floor(q, jointly(n, worth)),
         shrink=shrink,
@@ -216,10 +216,12 @@ def expit(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
 
-def _from_mix(predicted: NDArray[np.intp], source: SourceProfile, worth: float) -> float:
+def _from_mix(
+    predicted: NDArray[np.intp], source: SourceProfile, worth: float, noise: float = 1.0
+) -> float:
     """Distance of the predicted mix from that of the source, above the noise of both."""
     distance = total_variation(predicted, source.mix)
-    floor = noise_floor(source.mix, jointly(len(predicted), source.effective, worth))
+    floor = noise * noise_floor(source.mix, jointly(len(predicted), source.effective, worth))
     return float(np.sqrt(max(0.0, distance**2 - floor**2)))
 
 

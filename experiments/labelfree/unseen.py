@@ -1,0 +1,130 @@
+"""Networks of another kind, none of which was in view when the map was made.
+
+    python experiments/labelfree/unseen.py --cache DIR
+
+Perceptrons, a linear model and a random forest on raw pixels, where every network of the suite is
+convolutional, on the same shifts. Their logits are built (minutes) or taken from --cache; every
+method is judged as in the suite, and so is what `calibrate` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import front_door
+import numpy as np
+import scenarios
+import suite
+from methods import METHODS
+from run import judge, mean_over, show, summarise, write
+
+import temperance as tp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.float64]
+    Model = Callable[[Pixels], NDArray[Any]]
+
+TESTED_ON, HELD_OUT = 3_000, 3_000
+FLOOR = 1e-3  # of the probabilities of a forest, which may be 0
+
+
+def perceptron(x: Pixels, y: Any, hidden: tuple[int, ...], epochs: int) -> Model:
+    """Train fully connected layers; none is a linear model."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes = [x.shape[1], *hidden]
+    layers: list[Any] = []
+    for before, after in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 10))
+    optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-2)
+    rows, labels = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.long)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(labels)).split(128):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(net(rows[batch]), labels[batch]).backward()
+            optimiser.step()
+    return lambda u: net(torch.tensor(u, dtype=torch.float32)).detach().numpy()
+
+
+def forest(x: Pixels, y: Any) -> Model:
+    """Train a random forest; its logits are the logarithms of its votes."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    trees = RandomForestClassifier(150, min_samples_leaf=2, random_state=0)
+    trees.fit(x[:15_000], y[:15_000])
+    return lambda u: np.log(trees.predict_proba(u) + FLOOR)
+
+
+NETWORKS: dict[str, tuple[str, Callable[[Pixels, Any], Model]]] = {
+    "mnist_perceptron": ("mnist", lambda x, y: perceptron(x, y, (512, 256), 6)),
+    "mnist_few_rows": ("mnist", lambda x, y: perceptron(x[:2000], y[:2000], (256,), 60)),
+    "mnist_linear": ("mnist", lambda x, y: perceptron(x, y, (), 6)),
+    "mnist_forest": ("mnist", forest),
+    "cifar_perceptron": ("cifar10", lambda x, y: perceptron(x, y, (512,), 12)),
+}
+
+
+def build(name: str, path: Path, data_dir: Path) -> None:
+    """Train a network and write its logits on every shift."""
+    from temperance import datasets
+
+    where, make = NETWORKS[name]
+    data = datasets.load(where, data_dir)
+    order = np.random.default_rng(0).permutation(len(data.x_train))
+    held, learned = order[:HELD_OUT], order[HELD_OUT:]
+    model = make(_flat(data.x_train[learned]), data.y_train[learned])
+    x, y = data.x_test[:TESTED_ON], data.y_test[:TESTED_ON]
+    source = {"s_logits": model(_flat(data.x_train[held])), "s_labels": data.y_train[held]}
+    shifts = (suite.digit_shifts if where == "mnist" else suite.photograph_shifts)(x)
+    targets = {f"t_{shift}": model(_flat(images)) for shift, images in shifts}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, labels=y, **source, **targets)
+
+
+def _flat(images: Any) -> Pixels:
+    return images.reshape(len(images), -1) / 255.0
+
+
+def run(name: str, cache: Path, data_dir: Path) -> dict[str, Any]:
+    """Return the record of a network."""
+    path = cache / f"unseen_{name}.npz"
+    if not path.exists():
+        build(name, path, data_dir)
+    found = list(scenarios.read(name, path))
+    shifts = {s.shift: {m: judge(fit(s), s) for m, fit in METHODS.items()} for s in found}
+    return {"family": name, "summary": summarise(shifts), "front_door": front_door.judge(found)}
+
+
+def main() -> None:
+    """Write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cache", type=Path, required=True)
+    arguments = parser.parse_args()
+    records = []
+    for name in NETWORKS:
+        records.append(run(name, arguments.cache, Path(os.environ["TEMPERANCE_DATA"])))
+        show(name, records[-1]["summary"])
+    over, doors = mean_over(records), front_door.summarise(records)
+    show("over networks", over)
+    print(doors["over_all"])
+    summary = {
+        "version": tp.__version__,
+        "over_networks": over,
+        "networks": {r["family"]: r["summary"] for r in records},
+        "front_door": doors,
+    }
+    write(Path(__file__).parent / "records" / "unseen.json", summary)
+
+
+if __name__ == "__main__":
+    main()
