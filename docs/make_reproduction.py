@@ -134,12 +134,13 @@ twenty. It takes some minutes."""
 PROTOCOL = """\
 A fifth of the test rows, drawn at random, to calibrate on, the others to judge. UTS is the form
 that the authors' code computes, on all rows of the draw at once, with the class mix of the training
-set as prior; "mix of the draw" counts its prior from the labels of the drawn rows, as their code
-does. Prior-matched scaling sees what UTS sees: no labels, no source. Vector and matrix scaling are
-fitted to the end. Where the rows of a draw can be separated, or a class has none, the likelihood
-has no maximum, and a penalty of 1e-4 stands for none; the records say in how many draws. "Penalised
-matrix" has a penalty of 1, the same for all rows; that of 0.005 was chosen to meet the printed NLL
-of CIFAR-100 DenseNet-40, in the place of an optimiser that stops early."""
+set as prior (of SVHN and Birds, whose training labels are not here, that of all test rows); "mix of
+the draw" counts its prior from the labels of the drawn rows, as their code does. Prior-matched
+scaling sees what UTS sees: no labels, no source. Vector and matrix scaling are fitted to the end.
+Where the rows of a draw can be separated, or a class has none, the likelihood has no maximum, and a
+penalty of 1e-4 stands for none; the records say in how many draws. "Penalised matrix" has a penalty
+of 1, the same for all rows; that of 0.005 was chosen to meet the printed NLL of CIFAR-100
+DenseNet-40, in the place of an optimiser that stops early."""
 
 
 def reproduction(all_records: dict[str, list[Record]]) -> str:
