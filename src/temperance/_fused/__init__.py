@@ -18,6 +18,7 @@ from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
 from temperance._fused.odds import exponential_sums, log_odds, odds_mass, squared_sums
 from temperance._fused.profile import class_sums, cosines, row_lengths
+from temperance._fused.short import short_beliefs
 
 __all__ = [
     "beliefs",
@@ -30,6 +31,7 @@ __all__ = [
     "odds_mass",
     "outcomes",
     "row_lengths",
+    "short_beliefs",
     "squared_sums",
     "temperature_moments",
 ]

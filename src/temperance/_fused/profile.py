@@ -77,7 +77,8 @@ def _kernel(function: Any, dtype: np.dtype[Any], *others: Any) -> Any:
 
 
 _NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
-_LABELS = read_only(types.int64, 1)
+_PATTERNS, _LABELS = read_only(types.float64, 2), read_only(types.int64, 1)
+_FLAGS = read_only(types.boolean, 1)
 
 
 def row_lengths(z: NDArray[Any]) -> NDArray[np.float64]:
@@ -102,7 +103,6 @@ def cosines(
 ) -> NDArray[np.float64]:
     """Return the cosine of each row less its mean with a pattern, from which it is taken away."""
     z, out = as_contiguous(z), np.empty(z.shape[0])
-    flags = read_only(types.boolean, 1)
-    kernel = _kernel(_cosines, z.dtype, read_only(types.float64, 2), _LABELS, flags, _NUMBERS)
+    kernel = _kernel(_cosines, z.dtype, _PATTERNS, _LABELS, _FLAGS, _NUMBERS)
     kernel(z, np.ascontiguousarray(patterns), np.ascontiguousarray(place), own, out)
     return out

@@ -37,6 +37,7 @@ NEAR = 0.3  # rows, as a share, that are still in the wrong class when Newton's 
 NEWTON = 128  # and the most classes for which its K x K equations are worth their cost
 RIDGE = 1e-3
 TRUST = 3.0  # the longest step of a bias that Newton's method may take
+SLOW = 0.25  # of what was missed a step leaves no more than that, or the curvature has changed
 EXCLUDED = 1e-10  # curvature of a class that is believed nowhere
 STEP, GROWTH = 0.2, 2.0  # steps in log T from the start: the first, and how they grow
 SOME = 1_024  # rows that give log T to a few hundredths, and the curvature to a few per cent
@@ -70,7 +71,7 @@ def beliefs(
     """Return what softmax(z / T + b) says: in one compiled pass where there are such."""
     compiled = fused()
     if compiled is not None:
-        b = np.broadcast_to(np.asarray(bias, dtype=np.float64), z.shape[1:])
+        b = np.zeros(z.shape[1]) + bias
         return Beliefs(*compiled.beliefs(z, 1 / temperature, b, rows=rows))
     p = probabilities(z, temperature, bias)
     kept = float(p[np.arange(len(p)), z.argmax(axis=1)].mean())
@@ -82,6 +83,16 @@ def confidence(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) 
     return beliefs(z, temperature, bias).sure
 
 
+def nearly(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Beliefs:
+    """Return the same to six digits, for equations that are solved to three."""
+    compiled = fused()
+    if compiled is None:
+        return beliefs(z, temperature, bias)
+    b = np.zeros(z.shape[1]) + bias
+    share, sure, kept = compiled.short_beliefs(z, 1 / temperature, b)
+    return Beliefs(share, sure, kept, np.empty(0))
+
+
 def some_of(z: NDArray[Any]) -> NDArray[Any]:
     """Return a thousand rows or up to twice as many, at equal distances; of fewer, all."""
     return np.ascontiguousarray(z[:: max(1, len(z) // SOME)])
@@ -91,7 +102,7 @@ def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
     """Return the temperature at which mean confidence is ``accuracy``."""
     root = Root(start)
     for rows in _growing(z):
-        root = _falling_root(lambda t, rows=rows: confidence(rows, t) - accuracy, root)
+        root = _falling_root(lambda t, rows=rows: nearly(rows, t).sure - accuracy, root)
     return root.temperature
 
 
@@ -102,8 +113,9 @@ def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) ->
     lowers that from anywhere; near the minimum Newton's method takes over where K is small, with
     the curvature of some of the rows.
     """
+    newton = Newton(z, q)
     for rows in _growing(z):
-        bias = _match_prior(rows, temperature, q, bias)
+        bias = _match_prior(rows, temperature, q, bias, newton)
     return bias
 
 
@@ -111,16 +123,16 @@ def match_belief(
     z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
 ) -> tuple[float, Matrix]:
     """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
-    bias, root = np.zeros(z.shape[1]), Root(start)
+    bias, root, newton = np.zeros(z.shape[1]), Root(start), Newton(z, q)
 
     def excess(rows: NDArray[Any], t: float) -> float:
         nonlocal bias
-        bias = _match_prior(rows, t, q, bias)
-        return beliefs(rows, t, shrink * bias).kept - accuracy
+        bias = _match_prior(rows, t, q, bias, newton)
+        return nearly(rows, t, shrink * bias).kept - accuracy
 
     for rows in _growing(z):
         root = _falling_root(partial(excess, rows), root)
-    return root.temperature, shrink * _match_prior(z, root.temperature, q, bias)
+    return root.temperature, shrink * _match_prior(z, root.temperature, q, bias, newton)
 
 
 def _growing(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -129,12 +141,14 @@ def _growing(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     return (some, z) if len(some) < len(z) else (z,)
 
 
-def _match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
+def _match_prior(
+    z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix, newton: Newton
+) -> Matrix:
     """`match_prior` on all rows at once."""
     log_q = np.log(np.maximum(q, 1e-12))
     b, before, near = bias, math.inf, NEAR if len(q) <= NEWTON else 0.0
     for _ in range(MAX_SWEEPS):
-        share = beliefs(z, temperature, b).share
+        share = nearly(z, temperature, b).share
         missed = float(np.abs(share - q).sum())
         if missed < TOLERANCE:
             break
@@ -142,19 +156,37 @@ def _match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -
             near = before / 4  # that was not near enough
         step = log_q - np.log(np.maximum(share, 1e-300))
         if missed < near:
-            newton = _newton_step(q - share, q, beliefs(some_of(z), temperature, b, rows=True))
-            step = newton if np.abs(newton).max() < TRUST else step
+            if missed > SLOW * before:
+                newton.renew()
+            better = newton.step(q - share, temperature, b)
+            step = better if np.abs(better).max() < TRUST else step
         b = b + step
         b = b - b.mean()
+        if SLOW * missed < TOLERANCE and missed < near:
+            break
         before = missed
     return b
 
 
-def _newton_step(missing: Matrix, q: Matrix, said: Beliefs) -> Matrix:
-    """Newton's step of the bias; a class that the prior all but excludes has no curvature."""
-    p = said.p
-    curvature = np.diag(said.share + RIDGE * q + EXCLUDED) - p.T @ p / len(p)
-    return cast("Matrix", np.linalg.solve(curvature, missing))
+class Newton:
+    """Newton's steps of the bias, with the curvature of some rows where it was last asked for."""
+
+    def __init__(self, z: NDArray[Any], q: Matrix) -> None:
+        self._some = some_of(z)
+        self._q = q
+        self._inverse: Matrix | None = None
+
+    def renew(self) -> None:
+        """Forget a curvature with which steps do not do what they should."""
+        self._inverse = None
+
+    def step(self, missing: Matrix, temperature: float, bias: Matrix) -> Matrix:
+        """Return the step that adds ``missing``; an excluded class has no curvature to speak of."""
+        if self._inverse is None:
+            share, _, _, p = beliefs(self._some, temperature, bias, rows=True)
+            curvature = np.diag(share + RIDGE * self._q + EXCLUDED) - p.T @ p / len(p)
+            self._inverse = cast("Matrix", np.linalg.inv(curvature))
+        return self._inverse @ missing
 
 
 class Root(NamedTuple):
