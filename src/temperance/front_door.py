@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     Pair = tuple[NDArray[Any], NDArray[np.int64]]
 
 Z90 = 1.645
-MODEL_ERROR = 0.2  # standard error of the accuracy estimate in log-odds where its parts agree,
-DISAGREEMENT = 0.25  # what each unit of their spread adds,
+MODEL_ERROR = 0.25  # standard error of the accuracy estimate in log-odds where its parts agree,
+DISAGREEMENT = 0.3  # what each unit of their spread adds,
 ALONE = 0.45  # its size where there is one estimate (two classes),
 BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; see the docs
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
