@@ -109,11 +109,12 @@ def fit_uts(
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
     sample = rows.take(picked).logits
-    found: list[float] = []
-    for first in range(0, len(picked), size):  # bags are alike, so one is the start of the next
+    logs: list[float] = []
+    for first in range(0, len(picked), size):  # bags are alike: those before are the start
         bag = ArrayRows(sample[first : first + size], checked=True)
-        found.append(_fit_bag(bag, q, form, None, start=found[-1] if found else None))
-    return Temperature(float(np.exp(np.mean(np.log(found)))))
+        start = float(np.exp(np.mean(logs))) if logs else None
+        logs.append(float(np.log(_fit_bag(bag, q, form, None, start))))
+    return Temperature(float(np.exp(np.mean(logs))))
 
 
 def _fit_bag(

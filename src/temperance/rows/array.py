@@ -11,6 +11,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import Array, detached, is_numpy, on_host, to_numpy
 from temperance.rows.base import Block, Rows, Statistic, Totals, joined, rows_per_block
+from temperance.rows.threads import LARGE, n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,6 +78,11 @@ class ArrayRows(Rows):
         (block,) = self.blocks()
         self.passes += 1
         return statistic(block)
+
+    def _n_threads(self) -> int:
+        """Return the number of processors for a large array in memory, 1 for others."""
+        held = is_numpy(self.logits) and _releaser(self.logits, self.n) is None
+        return n_threads() if held and self.exceeds(LARGE) else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""

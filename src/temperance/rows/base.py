@@ -11,6 +11,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import Array, beside, namespace, to_numpy
 from temperance._progress import tracked
+from temperance.rows.threads import in_threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,8 +87,8 @@ class Rows(ABC):
         """Return the sum of ``statistic`` over all blocks: one pass."""
         total: Totals | None = None
         what = f"blocks in pass {int(self.passes) + 1}"
-        for block in tracked(self.blocks(), what, self._n_blocks()):
-            part = statistic(block)
+        blocks, n = tracked(self.blocks(), what, self._n_blocks()), self._n_threads()
+        for part in in_threads(statistic, blocks, n) if n > 1 else map(statistic, blocks):
             total = part if total is None else add(total, part)
         if total is None:
             msg = "logits must have at least one row. Got an empty stream instead."
@@ -98,6 +99,10 @@ class Rows(ABC):
     def _n_blocks(self) -> int:
         """Return the number of blocks, 0 where it is not known yet."""
         return -(-self.n // rows_per_block(self.n_classes))
+
+    def _n_threads(self) -> int:
+        """Return how many threads a pass is worth: blocks that are read come one at a time."""
+        return 1
 
     def exceeds(self, elements: int) -> bool:
         """Return whether there are more logits than that, reading no further than needed."""
