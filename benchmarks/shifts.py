@@ -9,8 +9,9 @@ The package (imagecorruptions 1.1.2) does not run on NumPy 2, so it gets an inte
 
 It knows the constants of ImageNet-C alone; for small images it is given those of CIFAR-10-C, so
 that both sides do the same work (its elastic transform is simpler and keeps its own). One thread
-each, all five severities, the fastest of several alternating rounds of CPU time. Writes
-benchmarks/records/shifts.json.
+each, all five severities, the fastest of several alternating rounds of CPU time. Also what a copy
+of an image takes, and of JPEG the two conversions of colour alone, below which no JPEG can be.
+Writes benchmarks/records/shifts.json.
 """
 
 from __future__ import annotations
@@ -23,20 +24,26 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
 import scipy
 from scipy import ndimage
 from threadpoolctl import threadpool_limits
 
 from temperance import shifts
+from temperance.shifts.compiled import jpeg
 from temperance.shifts.registry import SMALL, TABLE
 
+os.environ["OMP_NUM_THREADS"] = "1"  # of ours too
 RECORD = Path(__file__).parent / "records" / "shifts.json"
 SEVERITIES = range(1, 6)
+TIMING = {"timer": time.process_time, "number": 3, "repeat": 9}
 # Pixels a side: images in our batch, images the package is given one by one.
-SIZES = {32: (1000, 10), 224: (10, 1)}
+SIZES = {32: (1000, 10), 224: (12, 1)}
 PEER = """
 import json, re, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -89,7 +96,7 @@ class Peer:
             text=True,
         )
 
-    def seconds(self, name: str, path: Path, constants: tuple[object, ...]) -> float:
+    def seconds(self, name: str, path: Path, constants: tuple[Any, ...]) -> float:
         """CPU seconds per image."""
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("no pipe to the peer")
@@ -118,7 +125,7 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
     rows = {}
     for name in shifts.CORRUPTIONS:
         constants = TABLE[name].cifar if side <= SMALL else TABLE[name].imagenet
-        ours(images[:1], name)  # tables and textures are made once
+        ours(images[:1], name)  # code, tables and textures are made once
         times = [(ours(images, name), peer.seconds(name, path, constants)) for _ in range(rounds)]
         mine, theirs = (1e6 * min(column) for column in zip(*times, strict=True))
         rows[name] = {"ours_us": mine, "peer_us": theirs, "ratio": theirs / mine}
@@ -128,11 +135,34 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
     return rows
 
 
+def floors(side: int) -> dict[str, float]:
+    """Microseconds per image that a copy takes, and JPEG without any transform; one thread."""
+    n = SIZES[side][0]
+    images = clouds(n, side)
+    out = np.empty_like(images)
+    flat, done = (x.reshape(n, side, -1) for x in (images, out))
+    luma = np.empty((side, side), np.float32)
+    blue, red = (np.empty((side // 2, side // 2), np.float32) for _ in range(2))
+
+    def copy() -> None:
+        np.copyto(out, images)
+
+    def convert() -> None:
+        for image, converted in zip(flat, done, strict=True):
+            jpeg.split(image, luma, blue, red)
+            jpeg.join(luma, blue, red, converted)
+
+    return {
+        "copy_us": 1e6 / (3 * n) * min(timeit.repeat(copy, **TIMING)),
+        "jpeg_colour_us": 1e6 / (3 * n) * min(timeit.repeat(convert, **TIMING)),
+    }
+
+
 def main() -> None:
     """Compare, print and record."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--peer", default=sys.executable, help="interpreter with imagecorruptions")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     if subprocess.run([arguments.peer, "-c", "import imagecorruptions"], check=False).returncode:  # noqa: S603
         print("imagecorruptions does not load there; how to install it stands atop this file")
@@ -140,6 +170,7 @@ def main() -> None:
     peer = Peer(arguments.peer)
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         sizes = {side: compare(peer, side, arguments.rounds, Path(folder)) for side in SIZES}
+        least = {side: floors(side) for side in SIZES}
     peer.close()
     record = {
         "what": "CPU time per image, imagecorruptions 1.1.2 over temperance.shifts, one thread",
@@ -147,7 +178,9 @@ def main() -> None:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "numba": numba.__version__,
         "sizes": sizes,
+        "floors": least,
     }
     RECORD.parent.mkdir(exist_ok=True)
     RECORD.write_text(json.dumps(record, indent=1) + "\n")

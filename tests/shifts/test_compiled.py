@@ -10,7 +10,7 @@ from temperance import shifts
 from temperance._kernels import SWITCH, fused
 from temperance.shifts import registry
 from temperance.shifts.compiled import CHANGES
-from temperance.shifts.compiled.weather import extremes
+from temperance.shifts.compiled.plasma import extremes
 from temperance.shifts.geometry import smoothed_moves
 from temperance.shifts.planes import gaussian_matrix
 

@@ -19,6 +19,7 @@ from temperance.shifts.compiled.lines import (
     lines,
     smooth,
     smoother,
+    taps,
     to_byte,
     weigh,
 )
@@ -76,33 +77,48 @@ def _discs(shape: tuple[int, ...], radius: float, rim: float) -> tuple[Any, ...]
 
 @compiled
 def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> None:
-    """Sum discs chord by chord: a chord is the shorter one and its two ends."""
     n, height, length = x.shape
-    channels, reach = frame[2], half.size - 1
-    inside, room = framed(frame), framed(soft[0])
-    total = np.empty((height, length), np.float32)
-    chord = np.empty(length, np.float32)
+    rows, columns, channels = frame
+    inside = np.zeros((rows.size, columns.size * channels), np.uint16)
+    upper, lower = np.empty((height, length), np.uint16), np.empty((height, length), np.uint16)
+    plane, room = np.empty((height, length), np.float32), framed(soft[0])
     middle = np.empty((4, room.shape[1]), np.float32)
     four = np.empty((4, room.shape[1]), np.float32)
     for i in range(n):
         lay(x[i], frame, inside)
-        total[:] = 0
-        for p in range(height + 2 * reach):
-            line = inside[p]
-            chord[:] = line[reach * channels : reach * channels + length]
-            for h in range(half[0] + 1):
-                if h > 0:
-                    _lengthen(chord, line[(reach - h) * channels :], line[(reach + h) * channels :])
-                for dy in range(half.size):
-                    if half[dy] == h:
-                        _add(total, p - reach, dy, chord)
-        lay(total, soft[0], room)
+        _sum_chords(inside, half, channels, upper, lower)
+        for y in range(height):
+            line, above, below = plane[y], upper[y], lower[y]
+            for j in range(length):
+                line[j] = share * (nb.float32(above[j]) + nb.float32(below[j]))
+        lay(plane, soft[0], room)
         for y in range(0, height, 4):
             smooth(room, y, soft, middle, four)
             for k in range(min(4, height - y)):
-                line, done = four[k], out[i, y + k]
-                for j in range(length):
-                    done[j] = to_byte(line[j] * share)
+                _round(four[k], out[i, y + k])
+
+
+@compiled
+def _sum_chords(inside: Any, half: Any, channels: int, upper: Any, lower: Any) -> None:
+    """Sums over half discs: a chord is the shorter one and its two ends.
+
+    Half a disc of up to 257 pixels, 12 in radius, fits into sixteen bits.
+    """
+    reach, length = half.size - 1, upper.shape[1]
+    chord = np.empty(length, np.uint16)
+    upper[:], lower[:] = 0, 0
+    for p in range(upper.shape[0] + 2 * reach):
+        line = inside[p]
+        _add(line[reach * channels :], chord, fresh=True)
+        for h in range(half[0] + 1):
+            if h > 0:
+                _lengthen(chord, line[(reach - h) * channels :], line[(reach + h) * channels :])
+            for dy in range(half.size):
+                if half[dy] == h:
+                    if reach + dy <= p < upper.shape[0] + reach + dy:
+                        _add(chord, upper[p - reach - dy], fresh=False)
+                    if dy > 0 and reach - dy <= p < upper.shape[0] + reach - dy:
+                        _add(chord, lower[p - reach + dy], fresh=False)
 
 
 @inlined
@@ -112,25 +128,15 @@ def _lengthen(chord: Any, left: Any, right: Any) -> None:
 
 
 @inlined
-def _add(total: Any, y: int, dy: int, chord: Any) -> None:
-    """Add a chord to the discs whose centre lies ``dy`` above and below it."""
-    if 0 < dy <= y < total.shape[0] - dy:
-        upper, lower = total[y - dy], total[y + dy]
-        for j in range(chord.size):
-            upper[j] += chord[j]
-            lower[j] += chord[j]
-    else:
-        for at in range(y - dy, y + dy + 1, max(2 * dy, 1)):
-            if 0 <= at < total.shape[0]:
-                line = total[at]
-                for j in range(chord.size):
-                    line[j] += chord[j]
+def _add(chord: Any, total: Any, fresh: bool) -> None:
+    for j in range(total.size):
+        total[j] = chord[j] if fresh else total[j] + chord[j]
 
 
 def motion(x: Any, constants: tuple[int, float], draws: Draws, out: Any) -> None:
     """Blur along a line within 45° of the rows."""
     angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
-    steps, weights = streak_weights(*constants)
+    steps, weights = taps(*streak_weights(*constants))
     reach = int(steps[-1])
     _streaked(
         lines(x), frame(x.shape[1:], (reach, reach), "nearest"), steps, weights, angle, lines(out)

@@ -67,15 +67,15 @@ def _coloured(x: Any, luma_units: Any, chroma_units: Any, out: Any) -> None:
     luma = np.empty((n, 2 * tall, 2 * wide), np.float32)
     chroma = np.empty((2 * n, tall, wide), np.float32)
     for i in range(n):
-        _split(x[i].reshape(height, width * 3), luma[i], chroma[2 * i], chroma[2 * i + 1])
+        split(x[i].reshape(height, width * 3), luma[i], chroma[2 * i], chroma[2 * i + 1])
     _quantise(luma, luma_units)
     _quantise(chroma, chroma_units)
     for i in range(n):
-        _join(luma[i], chroma[2 * i], chroma[2 * i + 1], out[i].reshape(height, width * 3))
+        join(luma[i], chroma[2 * i], chroma[2 * i + 1], out[i].reshape(height, width * 3))
 
 
 @compiled
-def _split(image: Any, luma: Any, blue: Any, red: Any) -> None:
+def split(image: Any, luma: Any, blue: Any, red: Any) -> None:
     """Luma less 128, and chroma halved; the last rows and columns are repeated."""
     height, width = image.shape[0], image.shape[1] // 3
     wide = luma.shape[1]
@@ -212,7 +212,7 @@ def _restore(x: Any, s: int) -> None:
 
 
 @compiled
-def _join(luma: Any, blue: Any, red: Any, out: Any) -> None:
+def join(luma: Any, blue: Any, red: Any, out: Any) -> None:
     """Interpolate chroma, from the centres of 2 × 2 pixels, and return to red, green, blue."""
     height, width = out.shape[0], out.shape[1] // 3
     tall, wide = (height + 1) // 2, (width + 1) // 2

@@ -78,27 +78,43 @@ def frame(shape: tuple[int, ...], reach: tuple[int, int], border: str) -> Frame:
 
 @compiled
 def lay(image: Any, frame: Any, out: Any) -> None:
-    """Copy an image (H, W·C) into its frame, as float32."""
+    """Copy an image (H, W·C) into its frame."""
     rows, columns, channels = frame
     left = (columns.size - image.shape[1] // channels) // 2
     for i in range(rows.size):
         line, framed = image[rows[i]], out[i]
         middle = framed[left * channels :]
         for j in range(line.size):
-            middle[j] = nb.float32(line[j])
+            middle[j] = line[j]
         for start in (0, columns.size - left):
             for k in range(start, start + left):
                 for c in range(channels):
-                    framed[k * channels + c] = nb.float32(line[columns[k] * channels + c])
+                    framed[k * channels + c] = line[columns[k] * channels + c]
+
+
+def taps(offsets: Any, weights: Any) -> tuple[Any, Any]:
+    """Distances in memory and weights, filled up by zeros to a multiple of four, for `weigh`."""
+    fill = -len(offsets) % 4
+    offsets = np.pad(np.asarray(offsets, np.int64), (0, fill), mode="edge")
+    return offsets, np.pad(weights.astype(np.float32), (0, fill))
 
 
 @compiled
 def weigh(flat: Any, start: int, offsets: Any, weights: Any, out: Any) -> None:
-    """Σ_k w_k flat[start + offset_k + j] for every j of ``out``, eight taps at a time."""
+    """Σ_k w_k flat[start + offset_k + j] for every j of ``out``, four or eight taps at a time."""
     n = out.size
-    out[:] = 0
-    whole = offsets.size // 8 * 8
-    for k in range(0, whole, 8):
+    first = offsets.size % 8
+    if first == 0:
+        for j in range(n):
+            out[j] = nb.float32(0)
+    else:
+        at, w = offsets[:4], weights[:4]
+        a, b = flat[start + at[0] :], flat[start + at[1] :]
+        c, d = flat[start + at[2] :], flat[start + at[3] :]
+        p, q, r, s = w[0], w[1], w[2], w[3]
+        for j in range(n):
+            out[j] = (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+    for k in range(first, offsets.size, 8):
         at, w = offsets[k : k + 8], weights[k : k + 8]
         a, b, c = flat[start + at[0] :], flat[start + at[1] :], flat[start + at[2] :]
         d, e, f = flat[start + at[3] :], flat[start + at[4] :], flat[start + at[5] :]
@@ -108,10 +124,6 @@ def weigh(flat: Any, start: int, offsets: Any, weights: Any, out: Any) -> None:
             left = p * a[j] + q * b[j] + r * c[j] + s * d[j]
             right = t * e[j] + u * f[j] + v * g[j] + x * h[j]
             out[j] += left + right
-    for k in range(whole, offsets.size):
-        a, p = flat[start + offsets[k] :], weights[k]
-        for j in range(n):
-            out[j] += p * a[j]
 
 
 @compiled
@@ -153,7 +165,7 @@ def smoother(shape: tuple[int, ...], kernel: Any, border: str) -> Smoother:
     around = frame(shape, (size // 2, size // 2), border)
     weights = kernel.astype(np.float32)
     down = np.pad(weights, (3, 4 * -(-(size + 3) // 4) - size))
-    return Smoother(around, down, np.arange(size) * shape[2], weights)
+    return Smoother(around, down, *taps(np.arange(size) * shape[2], weights))
 
 
 @compiled

@@ -15,16 +15,17 @@ from temperance.shifts.compiled.lines import (
     compiled,
     frame,
     framed,
-    inlined,
     larger,
     lay,
     lines,
     smaller,
     smooth_plane,
     smoother,
+    taps,
     to_byte,
     weigh,
 )
+from temperance.shifts.compiled.plasma import extremes, grown
 from temperance.shifts.draws import normal_quantiles
 from temperance.shifts.weather import LUMA, MUD, WATER, plasma_size
 
@@ -40,7 +41,7 @@ def snow(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
     n, height, width, _ = x.shape
     cells = draws.cells("flakes", (n, height, width))
     angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
-    steps, weights = streak_weights(radius, sigma)
+    steps, weights = taps(*streak_weights(radius, sigma))
     reach = int(steps[-1])
     _snow(
         lines(x),
@@ -197,25 +198,6 @@ def brightest(image: Any) -> int:
 
 
 @compiled
-def extremes(plane: Any) -> Any:
-    """Return the smallest and the largest number, found by their bits, eight at once."""
-    bits = plane.view(np.int32)
-    low = high = _ordered(bits[0, 0])
-    for y in range(bits.shape[0]):
-        line = bits[y]
-        for j in range(line.size):
-            low, high = min(_ordered(line[j]), low), max(_ordered(line[j]), high)
-    found = np.array([_ordered(low), _ordered(high)], np.int32).view(np.float32)
-    return found[0], found[1]
-
-
-@inlined
-def _ordered(bits: int) -> Any:
-    """Integers in the order of the floats with these bits; its own inverse."""
-    return nb.int32(bits ^ ((bits >> nb.int32(31)) & nb.int32(0x7FFFFFFF)))
-
-
-@compiled
 def cover(line: Any, keep: Any, shade: Any, colour: Any, out: Any) -> None:
     """Lay a shade of one colour over a line, ``keep`` x + ``shade`` colour."""
     if colour.size == 3:
@@ -228,82 +210,6 @@ def cover(line: Any, keep: Any, shade: Any, colour: Any, out: Any) -> None:
     else:
         for j in range(shade.size):
             out[j] = to_byte(keep[j] * nb.float32(line[j]) + colour[0] * shade[j])
-
-
-@compiled
-def grown(bits: Any, size: int, decay: float) -> Any:
-    """Grow a plasma fractal: `temperance.shifts.weather.plasma` before it is scaled."""
-    grid = np.zeros((1, 1), np.float32)
-    amplitude = nb.float32(1)
-    m = 1
-    while m < size:
-        noise = bits[m * m : 4 * m * m].reshape(3, m, m)
-        finer = np.empty((2 * m, 2 * m), np.float32)
-        centres = np.empty((m, m), np.float32)
-        for y in range(m):
-            _diamond(grid[y], grid[(y + 1) % m], noise[0, y], amplitude, centres[y])
-        for y in range(m):
-            above, below = centres[y - 1], grid[(y + 1) % m]
-            _squares(
-                grid[y],
-                below,
-                above,
-                centres[y],
-                noise[1, y],
-                noise[2, y],
-                amplitude,
-                finer[2 * y],
-                finer[2 * y + 1],
-            )
-        grid, m, amplitude = finer, 2 * m, amplitude / decay
-    return grid
-
-
-@inlined
-def _spread(bits: int) -> Any:
-    return (nb.float32(bits) - nb.float32(32767.5)) * nb.float32(2 / 65536)
-
-
-@compiled
-def _diamond(here: Any, below: Any, noise: Any, amplitude: float, out: Any) -> None:
-    last = here.size - 1
-    quarter = nb.float32(0.25)
-    for j in range(last):
-        corners = (here[j] + below[j]) + (here[j + 1] + below[j + 1])
-        out[j] = quarter * corners + amplitude * _spread(noise[j])
-    corners = (here[last] + below[last]) + (here[0] + below[0])
-    out[last] = quarter * corners + amplitude * _spread(noise[last])
-
-
-@compiled
-def _squares(
-    here: Any,
-    below: Any,
-    above: Any,
-    centre: Any,
-    first: Any,
-    second: Any,
-    amplitude: float,
-    upper: Any,
-    lower: Any,
-) -> None:
-    """Middles of the edges to the right and downwards, laid between corners and centres."""
-    last = here.size - 1
-    quarter = nb.float32(0.25)
-    for j in range(last):
-        edge = (here[j] + here[j + 1]) + (centre[j] + above[j])
-        upper[2 * j] = here[j]
-        upper[2 * j + 1] = quarter * edge + amplitude * _spread(first[j])
-    edge = (here[last] + here[0]) + (centre[last] + above[last])
-    upper[2 * last] = here[last]
-    upper[2 * last + 1] = quarter * edge + amplitude * _spread(first[last])
-    edge = (here[0] + below[0]) + (centre[0] + centre[last])
-    lower[0] = quarter * edge + amplitude * _spread(second[0])
-    lower[1] = centre[0]
-    for j in range(1, last + 1):
-        edge = (here[j] + below[j]) + (centre[j] + centre[j - 1])
-        lower[2 * j] = quarter * edge + amplitude * _spread(second[j])
-        lower[2 * j + 1] = centre[j]
 
 
 def spatter(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
