@@ -26,9 +26,10 @@ def load(path, monkeypatch):
 @pytest.fixture
 def peers(monkeypatch):
     """The benchmark, with scikit-learn as the only peer: the others take seconds to import."""
-    module = load(ROOT / "benchmarks" / "peers.py", monkeypatch)
-    monkeypatch.setattr(module, "versions", lambda: dict.fromkeys(module.PACKAGES))
-    return module
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    contenders = load(ROOT / "benchmarks" / "contenders.py", monkeypatch)
+    monkeypatch.setattr(contenders, "versions", lambda: dict.fromkeys(contenders.PACKAGES))
+    return load(ROOT / "benchmarks" / "peers.py", monkeypatch)
 
 
 def test_everybody_finds_the_temperature(peers):
@@ -61,3 +62,9 @@ def test_the_tables_of_the_manual_are_those_of_the_record(monkeypatch):
     tables = load(ROOT / "docs" / "make_speed_tables.py", monkeypatch)
     for name, text in tables.tables().items():
         assert (tables.FOLDER / name).read_text(encoding="utf-8") == text
+
+
+def test_two_threads_are_told_apart(peers, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    gains = peers.two_threads(200, 5, 300, 1)
+    assert [row["gain"] > 0 for row in gains.values()] == [True, True]
