@@ -136,6 +136,8 @@ def reach_objective(
 def _search(odds: Rows, wanted: Matrix) -> Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
     some = odds.head(SOME)
+    if isinstance(some, ArrayRows):  # they are read several times
+        some = ArrayRows(np.ascontiguousarray(some.logits), checked=True)
 
     def grid(v: Matrix) -> Matrix:
         total = some.reduce(lambda block: (_grid_sums(block.logits, v),))[0] / some.n
