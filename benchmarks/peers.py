@@ -2,6 +2,7 @@
 
     python benchmarks/peers.py            # 10 minutes; writes benchmarks/records/peers.json
     python benchmarks/peers.py --quick    # a minute, small sizes, writes nothing
+    python benchmarks/peers.py --only metrics threads   # these again, the rest as recorded
 
 All contenders of a task get the same float32 logits and labels, in the form they like best, made
 before the clock starts. They run in turn, round after round, so that whatever else the machine does
@@ -27,6 +28,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from contenders import (
@@ -45,9 +47,14 @@ from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits
 
 import temperance as tp
-from temperance.rows import as_labelled_rows
+from temperance._checks import check_finite
+from temperance._kernels import temperature_moments
+from temperance.rows import Block, as_labelled_rows
 from temperance.rows.threads import LIMIT
 from temperance.supervised.temperature import solve_temperature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RECORD = Path(__file__).parent / "records" / "peers.json"
 SEED = 0
@@ -229,49 +236,81 @@ def first_use() -> Row:
     return result
 
 
+def floor(n: int, k: int, rounds: int) -> Row:
+    """Return what the parts of a fit cost, in units of two plain reads of the array."""
+    z, y = data(n, k)
+    block = Block(z, y, None)
+    parts = {
+        "two plain reads": lambda: float(z.sum()) + float(z.sum()),
+        "check for NaN and infinity": lambda: check_finite(z, "logits"),
+        "one pass": lambda: temperature_moments(block, 1 / TRUE_T),
+        "the fit": lambda: tp.fit_temperature(z, y),
+    }
+    live = take_turns([Contender(name, lambda _, f=f: f()) for name, f in parts.items()], rounds)
+    times = {one.name: min(cpu for _, cpu in one.seconds) for one in live}
+    result = {name: t / times["two plain reads"] for name, t in times.items()}
+    print(f"\nin plain reads, {n} x {k}:", {name: round(r, 2) for name, r in result.items()})
+    return {f"{n}x{k}": result}
+
+
+def of_rows(contenders: Callable[..., list[Contender]], n: int, rounds: int) -> Row:
+    """Metrics of n rows of 10 classes, by everybody."""
+    z, y = data(n, 10)
+    live = take_turns(contenders(z, y), rounds)
+    extra = {one.name: {"value": one.result} for one in live}
+    return table(f"metrics of {n} x 10 float32", live, extra)
+
+
+def parts(*, quick: bool) -> dict[str, Callable[[], Row]]:
+    """Return what there is to measure, by name."""
+    sizes = {(500, 10): 1, (2_000, 100): 1} if quick else SIZES
+    small, large, n = list(sizes)[:2], list(sizes)[-1], 20_000 if quick else 1_000_000
+    rounds = 1 if quick else 5
+    return {
+        "temperature": lambda: {f"{n}x{k}": temperature(n, k, r) for (n, k), r in sizes.items()},
+        "affine": lambda: {
+            f"{kind}, {n}x{k}": affine(kind, n, k, 1 if quick else 3)
+            for (n, k) in small
+            for kind in ("vector", "matrix")
+        },
+        "label_free": lambda: {f"{n}x{k}": label_free(n, k, rounds) for n, k in sizes},
+        "metrics": lambda: of_rows(metric_contenders, n, rounds),
+        "smooth": lambda: of_rows(smooth_contenders, n, rounds),
+        "threads": lambda: two_threads(*large, n, rounds),
+        "floor": lambda: floor(*large, rounds),
+        "growth": lambda: growth(2 if quick else 7, quick=quick),
+        "first_use": first_use,
+    }
+
+
 def main() -> None:
     """Run, print and record."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, one round, no record")
-    quick = parser.parse_args().quick
+    names = list(parts(quick=True))
+    parser.add_argument("--only", choices=names, nargs="+", default=names, help="measure again")
+    asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of peers
     os.environ[LIMIT] = "1"
     found = versions()
     print("not here:", ", ".join(name for name, v in found.items() if v is None) or "nothing")
-    sizes = {(500, 10): 1, (2_000, 100): 1} if quick else SIZES
     if found["torch"]:
         import torch
 
         torch.set_num_threads(1)
+    record: Row = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    record |= {
+        "what": "CPU time of the fastest round, one thread, contenders in turn",
+        "machine": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "seed": SEED,
+        "versions": found,
+    }
     with threadpool_limits(1):
-        record: Row = {
-            "what": "CPU time of the fastest round, one thread, contenders in turn",
-            "machine": platform.processor() or platform.machine(),
-            "python": platform.python_version(),
-            "seed": SEED,
-            "versions": found,
-            "temperature": {f"{n}x{k}": temperature(n, k, r) for (n, k), r in sizes.items()},
-            "affine": {
-                f"{kind}, {n}x{k}": affine(kind, n, k, 1 if quick else 3)
-                for (n, k) in list(sizes)[:2]
-                for kind in ("vector", "matrix")
-            },
-            "label_free": {
-                f"{n}x{k}": label_free(n, k, 1 if quick else 3) for n, k in list(sizes)[:3]
-            },
-        }
-        n = 20_000 if quick else 1_000_000
-        z, y = data(n, 10)
-        for name, contenders in (("metrics", metric_contenders), ("smooth", smooth_contenders)):
-            live = take_turns(contenders(z, y), 1 if quick else 5)
-            extra = {one.name: {"value": one.result} for one in live}
-            record[name] = table(f"{name} of {n} x 10 float32", live, extra)
-        record["threads"] = two_threads(
-            *((2_000, 100) if quick else (50_000, 1_000)), n, 1 if quick else 5
-        )
-        record["growth"] = growth(2 if quick else 7, quick=quick)
-        record["first_use"] = first_use()
-    if not quick:
+        for name, measure in parts(quick=asked.quick).items():
+            if name in asked.only:
+                record[name] = measure()
+    if not asked.quick:
         RECORD.parent.mkdir(exist_ok=True)
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

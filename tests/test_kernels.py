@@ -14,7 +14,7 @@ import pytest
 import torch
 from simulated import logits
 
-from temperance._fused import elementary
+from temperance._fused import elementary, short
 from temperance._kernels import SWITCH, fused, temperature_moments
 from temperance.rows import Block
 
@@ -131,6 +131,20 @@ def test_polynomials_are_right_to_a_few_units_of_the_last_place():
     for got, wanted, tolerance in zip((power, logarithm), exact, (8e-16, 3e-16), strict=True):
         for a, b in zip(got.tolist(), wanted, strict=True):
             assert abs(a - b) <= tolerance * abs(b)
+
+
+@numba.njit
+def short_powers(x):
+    return np.array([short.exp2(v) for v in x])
+
+
+def test_the_short_exponential_is_right_to_float32():
+    x = -np.random.default_rng(0).exponential(size=3000).astype(np.float32) * np.float32(5)
+    x = np.concatenate([[np.float32(0)], x, np.linspace(-126, 0, 1000, dtype=np.float32)])
+    power = short_powers(x)
+    assert power.dtype == np.float32
+    assert power[0] == 1
+    np.testing.assert_allclose(power, np.exp2(x.astype(np.float64)), rtol=2e-7)
 
 
 def test_beyond_the_range_of_exp_there_is_nothing():

@@ -55,6 +55,30 @@ def test_the_compiled_pass_is_that_of_numpy(monkeypatch, dtype, k):
     assert compiled.p == pytest.approx(reference.p, rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 33, 500])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_the_short_pass_is_nearly_that_of_numpy(monkeypatch, dtype, k, offset):
+    rng = np.random.default_rng(5)
+    z, b = (3 * rng.normal(size=(300, k)) + offset).astype(dtype), rng.normal(size=k)
+    compiled = matching.nearly(z, 1.3, b)
+    monkeypatch.setattr(matching, "fused", lambda: None)
+    reference = matching.nearly(z, 1.3, b)
+    assert compiled.share == pytest.approx(reference.share, rel=3e-6)
+    assert compiled[1:3] == pytest.approx(reference[1:3], rel=1e-6)
+
+
+def test_many_rows_are_matched_like_few():
+    scene = scenes.shifted(k=5, offset=OFFSET)
+    many = np.concatenate([scene.target] * 3)  # the same means, found on some rows and then on all
+    few, bias = match_belief(scene.target, scene.prior, 0.8, 0.6, 1.0)
+    t, b = match_belief(many, scene.prior, 0.8, 0.6, 1.0)
+    assert t == pytest.approx(few, rel=5e-3)
+    assert b == pytest.approx(bias, abs=2e-2)
+    alone, together = (match_confidence(rows, 0.6, 1.0) for rows in (scene.target, many))
+    assert together == pytest.approx(alone, rel=2e-3)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_classes_that_the_prior_excludes_are_met_too(seed):
     rng = np.random.default_rng(seed)
