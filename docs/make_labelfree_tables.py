@@ -191,6 +191,26 @@ def doubt() -> str:
     return table(head, rows)
 
 
+def unseen() -> str:
+    """Return the regret, the verdict and the coverage on networks of another kind."""
+    compared = ["TS-source", "UTS", "prototype", "prior-matched, T only", "prior-matched"]
+    found = record("unseen")
+    head = ["Brier regret", *compared, "improved, right", "refused", "accuracy covered"]
+    rows = []
+    for name, summary in found["networks"].items():
+        door = found["front_door"]["by_family"][name]
+        rows.append(
+            [
+                plain(name),
+                *(f"{summary[method]['brier_regret']:+.1f}" for method in compared),
+                f"{door['improved']}, {door['improved_right']:.0%}",
+                str(door["refused"]),
+                f"{door['coverage']['accuracy_before']:.0%}",
+            ]
+        )
+    return table(head, rows)
+
+
 def plain(name: str) -> str:
     """Return a name as a reader writes it."""
     return name.replace("_", " ")
@@ -205,6 +225,7 @@ TABLES = {
     "uts": uts,
     "protocol": protocol,
     "doubt": doubt,
+    "unseen": unseen,
 }
 
 

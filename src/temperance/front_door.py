@@ -7,7 +7,8 @@ gives one of three verdicts:
     refused       a finding makes the map meaningless: too few rows, one predicted class, a prior
                   that the data contradict, no identified temperature, estimates that disagree
     improved      over what the accuracy may be, the expected calibration error of the model's own
-                  confidence exceeds 1.75 times that of the map by at least one point
+                  confidence exceeds 1.75 times that of the map by at least one point, and
+                  where the map is the surer of the two, is larger everywhere
     no-evidence   neither: the source temperature is kept where there is one, else the identity
 """
 
@@ -263,7 +264,9 @@ def _answer(
         imagined = None
     else:
         imagined = [_apply(m, z) for m in beliefs.maps]
-        verdict = _judge(findings, _errors(own, imagined), _errors(imagined[0], imagined))
+        before, after = _errors(own, imagined), _errors(imagined[0], imagined)
+        surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
+        verdict = _judge(findings, before, after, surer=surer)
         chosen, method = _choose(verdict, beliefs, scene)
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
@@ -290,10 +293,13 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
     return np.asarray(fitted.predict_proba(z.astype(np.float64)))
 
 
-def _judge(findings: list[Finding], before: Matrix, after: Matrix) -> Verdict:
+def _judge(findings: list[Finding], before: Matrix, after: Matrix, *, surer: bool) -> Verdict:
     if any(finding.severity == "refuse" for finding in findings):
         return "refused"
-    return "improved" if float((before - MARGIN * after) @ QUADRATURE) > WORTH else "no-evidence"
+    enough = float((before - MARGIN * after) @ QUADRATURE) > WORTH
+    # A shift costs a model more than it admits, so that one is too modest must hold throughout.
+    certain = not surer or bool((before >= after).all())
+    return "improved" if enough and certain else "no-evidence"
 
 
 def _choose(verdict: Verdict, beliefs: Beliefs, scene: Scene) -> tuple[Map, str]:
