@@ -211,6 +211,12 @@ def make_up(data, function, name, n, k):
     return made
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """A made-up path may be one that can be written to."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_answers_or_refuses(name):
     function = FUNCTIONS[name]
