@@ -81,6 +81,36 @@ def test_no_sign_change_is_not_identified():
         root_in_scale(lambda x: x + 1, 0.1, 10)
 
 
+def test_rows_that_hardly_differ_are_solved_from_a_start_far_off():
+    """Three rows of forty are not constant, and the slope has no bend where the search begins."""
+    z = np.ones((40, 4))
+    z[0, :3] = z[1, 0] = z[6, 3] = 0.0
+    y = np.full(40, 3)
+    y[1] = 2
+    t = tp.fit_temperature(z, y).temperature
+    around = [tp.metrics.nll(z / s, y) for s in t * np.geomspace(0.99, 1.01, 21)]
+    assert tp.metrics.nll(z / t, y) <= min(around)
+
+
+@pytest.mark.parametrize("start", [1e-6, 1e-3, 1.0, 30.0, 1e3])
+def test_a_slope_that_hardly_bends_is_left_in_a_few_steps(start):
+    """Of log(1 + e^-β) + β/4, whose curvature is e^-β: steps from β = 1000 have length 1."""
+
+    def moments(beta):
+        p = 1 / (1 + math.exp(min(beta, 700)))
+        return (
+            math.log1p(math.exp(-beta)) + beta / 4,
+            beta * (0.25 - p),
+            beta**2 * p * (1 - p),
+            -(beta**3) * p * (1 - p) * (1 - 2 * p),
+        )
+
+    solution = minimise_in_scale(moments, start)
+    assert solution.converged
+    assert solution.x == pytest.approx(np.log(3), rel=1e-9)
+    assert solution.steps < 30
+
+
 @given(st.floats(-2.5, 2.5))
 def test_the_global_minimum_among_several(exponent):
     best = 10.0**exponent

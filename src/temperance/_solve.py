@@ -18,6 +18,7 @@ TOLERANCE = 1e-10  # relative error of a minimum
 TRUST = 0.5  # relative steps beyond which a Taylor polynomial is not believed
 ROUNDING = 1e-14  # relative differences that say nothing
 MAX_STEPS = 60
+SLOW = 0.7  # a step that leaves more of the slope is followed by one that narrows the bracket
 
 Moments = Callable[[float], tuple[float, ...]]
 
@@ -44,15 +45,17 @@ def minimise_in_scale(
     ``moments(beta)`` returns the value and β^r times the r-th derivative, for r = 1 … R, R ≥ 3.
     The step goes to the root of the Taylor polynomial of the first derivative, an error of order
     R; it is replaced by a bracketed geometric step when it leaves the bracket that the signs of the
-    derivative have built. The caller has shown that a minimum exists, so the bracket is found,
-    never assumed, unless ``within`` says where a function that is not convex is to be followed.
+    derivative have built, and when the one before has gained little: far off, on a slope that
+    hardly bends, Newton's steps are all alike. The caller has shown that a minimum exists, so the
+    bracket is found, never assumed, unless ``within`` says where a function that is not convex is
+    to be followed.
 
     Prefer it for every one-parameter fit. With R = 6 it needs one evaluation from a start that is
     right to 2 %, two from one that is right to a third, and about 6 from one that is wrong by a
     factor of ten.
     """
     low, high = within
-    beta, value = start, math.inf
+    beta, value, slope = start, math.inf, math.inf
     for step in range(1, MAX_STEPS + 1):
         value, *derivatives = moments(beta)
         if not math.isfinite(sum(derivatives)):
@@ -63,7 +66,9 @@ def minimise_in_scale(
         low, high = (beta, high) if first < 0 else (low, beta)
         change, error = _taylor_step(derivatives)
         target = beta * (1 + change)
-        if not low < target < high or not 0.1 < 1 + change < 10:
+        slow = abs(first) > SLOW * slope
+        slope = abs(first)
+        if slow or not low < target < high or not 0.1 < 1 + change < 10:
             target, error = _between(low, high, beta, rising=first < 0), math.inf
         if error <= tolerance or high / max(low, 1e-300) - 1 < 1e-15:
             return Solution(target, value, step, converged=True)
@@ -90,6 +95,8 @@ def _taylor_step(derivatives: list[float]) -> tuple[float, float]:
         change -= value / slope
         if abs(value) < 1e-15:
             break
+    if not abs(change) < 1:  # Newton's method has run away from where it was to begin
+        return _halley(c), math.inf
     return change, max(abs(c[-1]), abs(c[-2])) * abs(change) ** len(c)
 
 
@@ -101,8 +108,8 @@ def _halley(c: list[float]) -> float:
 
 def _between(low: float, high: float, beta: float, *, rising: bool) -> float:
     if rising:
-        return math.sqrt(beta * high) if math.isfinite(high) else beta * 10
-    return math.sqrt(beta * low) if low > 0 else beta / 10
+        return math.sqrt(beta) * math.sqrt(high) if math.isfinite(high) else beta * 10
+    return math.sqrt(beta) * math.sqrt(low) if low > 0 else beta / 10
 
 
 def root_in_scale(

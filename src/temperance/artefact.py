@@ -255,7 +255,10 @@ def _names(classes: object, n_classes: int | None) -> list[Any]:
 
 
 def _length(values: object) -> int:
-    return len(cast("Any", values)) if hasattr(values, "__len__") else 0
+    try:
+        return len(cast("Any", values))
+    except TypeError:  # no sequence, or an array without dimensions
+        return 0
 
 
 def _is_sha256(text: object) -> bool:
