@@ -67,12 +67,14 @@ def test_moments_are_the_derivatives_of_the_loss(kind, beta, target, request):
     y, w, weights = TARGETS[target]
     got = temperature_moments(Block(KINDS[kind](Z), y, w), beta)
     # Derivatives by mpmath of the loss written out; the r-th is multiplied by β^r.
-    wanted = [mp.diff(lambda b: loss(Z, weights, b), beta, r) * mp.mpf(beta) ** r for r in range(7)]
-    assert got[:7] == pytest.approx([float(x) for x in wanted], rel=1e-10)
+    orders = range(len(got) - 4)
+    wanted = [mp.diff(lambda b: loss(Z, weights, b), beta, r) * mp.mpf(beta) ** r for r in orders]
+    assert len(got) == (13 if kind == "compiled" else 11)
+    assert got[:-4] == pytest.approx([float(x) for x in wanted], rel=1e-10)
     top, mean = Z.max(axis=1, keepdims=True), Z.mean(axis=1, keepdims=True)
     mass = weights.sum(axis=1, keepdims=True)
     edges = [weights * (top - Z), weights * (Z - mean), mass * (top - mean), mass]
-    assert got[7:] == pytest.approx([float(np.sum(x)) for x in edges], rel=1e-12)
+    assert got[-4:] == pytest.approx([float(np.sum(x)) for x in edges], rel=1e-12)
 
 
 SHAPES = [(1, 2), (63, 3), (64, 10), (130, 32), (1, 33), (37, 100), (20, 1001)]
@@ -88,7 +90,7 @@ def test_machine_code_agrees_with_numpy(shape, dtype, target, monkeypatch):
     block = Block(
         z, None if target == "none" else y, rng.random(n) if target == "weighted" else None
     )
-    compiled = np.array(temperature_moments(block, 0.8))
+    compiled = np.delete(temperature_moments(block, 0.8), [7, 8])  # NumPy has no such derivatives
     with monkeypatch.context() as patch:
         patch.setattr("temperance._kernels.fused", lambda: None)
         reference = np.array(temperature_moments(block, 0.8))
@@ -149,8 +151,8 @@ def test_the_short_exponential_is_right_to_float32():
 
 def test_beyond_the_range_of_exp_there_is_nothing():
     z = np.array([[0.0, -1e5, -1e5], [1e90, 0.0, 0.0]])
-    value, *derivatives = temperature_moments(Block(z, np.array([1, 0]), None), 1.0)[:7]
-    assert (value, *derivatives) == pytest.approx((1e5, 1e5, 0, 0, 0, 0, 0), abs=1e-200)
+    value, *derivatives = temperature_moments(Block(z, np.array([1, 0]), None), 1.0)[:-4]
+    assert (value, *derivatives) == pytest.approx((1e5, 1e5, *[0] * 7), abs=1e-200)
 
 
 SWITCHES = {

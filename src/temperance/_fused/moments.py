@@ -29,12 +29,36 @@ from temperance._fused.elementary import (
     read_only,
     side_by_side,
 )
-from temperance._kernels import cumulants_of
+from temperance._kernels import centred_moments, cumulants_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_centred = inlined(fastmath=SUMS)(centred_moments)
 _cumulants = inlined(fastmath=SUMS)(cumulants_of)
+
+
+@inlined(fastmath=SUMS)
+def _last_cumulants(m: Any, c: Any) -> Any:
+    """Return κ_7 and κ_8 from eight moments about zero and the central moments 2 … 6."""
+    m1, m2, m3, m4, m5, m6, m7, m8 = m
+    c2, c3, c4, c5, c6 = c
+    a = m1 * m1
+    c7 = 7 * m6 - m1 * (21 * m5 - m1 * (35 * m4 - m1 * (35 * m3 - m1 * (21 * m2 - 6 * a))))
+    c8 = 56 * m5 - m1 * (70 * m4 - m1 * (56 * m3 - m1 * (28 * m2 - 7 * a)))
+    c8 = m8 - m1 * (8 * m7 - m1 * (28 * m6 - m1 * c8))
+    c7 = m7 - m1 * c7
+    square = c2 * c2
+    return (
+        c7 - 21 * c5 * c2 - 35 * c4 * c3 + 210 * c3 * square,
+        c8
+        - 28 * c6 * c2
+        - 56 * c5 * c3
+        - 35 * c4 * c4
+        + 420 * c4 * square
+        + 560 * c3 * c3 * c2
+        - 630 * square * square,
+    )
 
 
 @inlined(fastmath=SUMS)
@@ -54,16 +78,17 @@ def _labelled(row: Any, top: float, i: int, hard: Any, soft: Any, weight: Any) -
 
 # Sums over the classes of a row are kept for 64 rows, in lanes side by side. All lanes are in one
 # array: of several LLVM would have to find out whether they overlap.
-_TOP, _S0, _S1, _S2, _S3, _S4, _S5, _S6, _SHIFTS, _GAP, _MASS, _END = (
-    U(LANES * j) for j in range(12)
+_TOP, _S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _SHIFTS, _GAP, _MASS, _END = (
+    U(LANES * j) for j in range(14)
 )
+_STATISTICS = 12
 
 
 @inlined(fastmath=SUMS)
 def _wide_sums(row: Any, scale: float, exponents: Any, powers: Any, lanes: Any, i: Any) -> None:
     """Write ``Σ_k u^r 2^u`` of one row. Three short loops: a long one needs too many registers."""
     top = np.float64(largest(row))
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = shifts = 0.0
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = shifts = 0.0
     for start in range(0, row.shape[0], CHUNK):
         part = row[start : start + CHUNK]
         count = U(part.shape[0])
@@ -85,10 +110,14 @@ def _wide_sums(row: Any, scale: float, exponents: Any, powers: Any, lanes: Any, 
             e *= square
             s4 += e
             s5 += e * u
-            s6 += e * square
+            e *= square
+            s6 += e
+            s7 += e * u
+            s8 += e * square
     lanes[_TOP + i], lanes[_SHIFTS + i] = top, shifts
     lanes[_S0 + i], lanes[_S1 + i], lanes[_S2 + i], lanes[_S3 + i] = s0, s1, s2, s3
     lanes[_S4 + i], lanes[_S5 + i], lanes[_S6 + i] = s4, s5, s6
+    lanes[_S7 + i], lanes[_S8 + i] = s7, s8
 
 
 @inlined(fastmath=SUMS)
@@ -120,36 +149,47 @@ def _narrow_sums(rows: Any, scale: float, x: Any, exponents: Any, powers: Any, l
             f *= vv
             lanes[_S4 + i] += e + f
             lanes[_S5 + i] += e * u + f * v
-            lanes[_S6 + i] += e * uu + f * vv
+            e *= uu
+            f *= vv
+            lanes[_S6 + i] += e + f
+            lanes[_S7 + i] += e * u + f * v
+            lanes[_S8 + i] += e * uu + f * vv
     return total
 
 
 @inlined(fastmath=SUMS)
 def _finished(lanes: Any, count: Any, beta: float, n_classes: int) -> Any:
     """Return the statistics of as many rows as are in the lanes."""
-    value = t1 = t2 = t3 = t4 = t5 = t6 = below = means = total = 0.0
+    value = t1 = t2 = t3 = t4 = t5 = t6 = t7 = t8 = below = means = total = 0.0
     for i in range(count):
         s0, gap, mass = lanes[_S0 + i], lanes[_GAP + i], lanes[_MASS + i]
         f1 = LN2 / s0
-        c = _cumulants(
+        m = (
             lanes[_S1 + i] * f1,
             lanes[_S2 + i] * (f1 * LN2),
             lanes[_S3 + i] * (f1 * LN2**2),
             lanes[_S4 + i] * (f1 * LN2**3),
             lanes[_S5 + i] * (f1 * LN2**4),
             lanes[_S6 + i] * (f1 * LN2**5),
+            lanes[_S7 + i] * (f1 * LN2**6),
+            lanes[_S8 + i] * (f1 * LN2**7),
         )
+        central = _centred(m[0], m[1], m[2], m[3], m[4], m[5])
+        c = _cumulants(central[0], central[1], central[2], central[3], central[4])
+        last = _last_cumulants(m, central)
         value += mass * log(s0) + beta * gap
-        t1 += mass * c[0] + beta * gap
-        t2 += mass * c[1]
-        t3 += mass * c[2]
-        t4 += mass * c[3]
-        t5 += mass * c[4]
-        t6 += mass * c[5]
+        t1 += mass * m[0] + beta * gap
+        t2 += mass * c[0]
+        t3 += mass * c[1]
+        t4 += mass * c[2]
+        t5 += mass * c[3]
+        t6 += mass * c[4]
+        t7 += mass * last[0]
+        t8 += mass * last[1]
         below += gap
         means += mass * (lanes[_SHIFTS + i] / n_classes)
         total += mass
-    return value, t1, t2, t3, t4, t5, t6, below, means, total
+    return value, t1, t2, t3, t4, t5, t6, t7, t8, below, means, total
 
 
 @inlined(fastmath=SUMS)
@@ -171,14 +211,14 @@ def _label_lanes(rows: Any, start: int, hard: Any, soft: Any, weight: Any, lanes
 def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
     n, n_classes = z.shape
     exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.ones(_END)
-    sums = np.zeros(10)
+    sums = np.zeros(_STATISTICS)
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
         for i in range(rows.shape[0]):
             _wide_sums(rows[i], beta * LOG2_E, exponents, powers, lanes, U(i))
         _label_lanes(rows, start, hard, soft, weight, lanes)
         part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
-        for j in range(10):
+        for j in range(_STATISTICS):
             sums[j] += part[j]
     return sums
 
@@ -188,13 +228,13 @@ def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> A
     x, lanes = np.empty((n_classes + 1, LANES), z.dtype), np.ones(_END)
     pairs = (n_classes + 1) // 2 * (2 * LANES)
     exponents, powers = np.full(pairs, LOWEST), np.empty(pairs)
-    sums = np.zeros(10)
+    sums = np.zeros(_STATISTICS)
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
         sums[0] += 0 * _narrow_sums(rows, beta * LOG2_E, x, exponents, powers, lanes)
         _label_lanes(rows, start, hard, soft, weight, lanes)
         part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
-        for j in range(10):
+        for j in range(_STATISTICS):
             sums[j] += part[j]
     return sums
 
