@@ -246,8 +246,11 @@ NOISE = """\
 Temperature scaling reads wrong labels as doubt. With a tenth of the labels wrong it is worse than
 UTS, which needs none, in {uts_10} of {n} networks, and worse than no calibration at all in
 {none_10}; with half of them wrong, in {none_50}. The claim that TS is "extremely sensitive":
-**{sensitive}**. The supplement's attended temperature scaling, with its authors' threshold, lies
-far above the temperature of the likelihood, noise or no noise; NLL of ATS below that of TS:
+**{sensitive}**.
+
+The supplement's attended temperature scaling is said to be much more robust. Half of the labels
+wrong change its NLL by less than that of TS: **{robust}**. But with its authors' threshold its
+temperature lies far above that of the likelihood, noise or no noise; its NLL is below that of TS:
 **{ats}**."""
 
 
@@ -265,7 +268,8 @@ def _noise(t: Lookup, word: Word) -> str:
         none_10=worse["uncalibrated", 0.1],
         none_50=worse["uncalibrated", 0.5],
         sensitive=word("label-noise", "TS is extremely"),
-        ats=word("label-noise", "ATS is much"),
+        robust=word("label-noise", "ATS is much"),
+        ats=word("label-noise", "So that"),
     )
 
 
