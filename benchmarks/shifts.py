@@ -76,6 +76,14 @@ def clouds(n: int, side: int) -> np.ndarray:
     return np.clip(128 + 50 * smooth / smooth.std(), 0, 255).astype(np.uint8)
 
 
+def listed(name: str, constants: tuple[Any, ...]) -> str:
+    """Constants as they stand in the source of the package."""
+    if name != "zoom_blur":
+        return repr(list(constants))
+    factors = ", ".join(f"np.arange(1, {limit}, {step})" for limit, step in constants)
+    return f"[{factors}]"
+
+
 def ours(images: np.ndarray, name: str) -> float:
     """CPU seconds per image."""
     start = time.process_time()
@@ -100,12 +108,7 @@ class Peer:
         """CPU seconds per image."""
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("no pipe to the peer")
-        if name == "zoom_blur":  # it lists the factors
-            arrays = ", ".join(f"np.arange(1, {limit}, {step})" for limit, step in constants)
-            listed = f"[{arrays}]"
-        else:
-            listed = repr(list(constants))
-        self.process.stdin.write(f"{name} {path} {listed}\n")
+        self.process.stdin.write(f"{name} {path} {listed(name, constants)}\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
 

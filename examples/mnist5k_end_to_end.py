@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 N_VALIDATION = 500
 N_MEMBERS = 10
-N_SAMPLES = 20
+N_SAMPLES = 10
 SHIFTS: dict[str, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
     "none": lambda x: x,
     "rotated by 30°": lambda x: tp.shifts.rotate(x, 30),

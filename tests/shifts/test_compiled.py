@@ -55,15 +55,6 @@ def test_the_environment_switches_machine_code_off(monkeypatch):
     assert registry.machine_code() == CHANGES
 
 
-@pytest.mark.parametrize(("said", "threads"), [("1", 1), ("3", 3), ("", None), ("0", None)])
-def test_threads_are_as_many_as_openmp_may_use(said, threads, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
-    if threads is None:
-        assert registry.cores() >= 1
-    else:
-        assert registry.cores() == threads
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_extremes_are_found_whatever_their_sign(sign):
     plane = sign * np.random.default_rng(0).normal(-1, 2, (7, 13)).astype(np.float32)

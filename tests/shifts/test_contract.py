@@ -12,6 +12,7 @@ from pictures import pictures
 import temperance
 from temperance import shifts
 from temperance.shifts import images as image_module
+from temperance.shifts import registry
 from temperance.shifts.registry import TABLE
 
 SEVERITIES = range(1, 6)
@@ -100,9 +101,9 @@ def test_an_image_does_not_depend_on_those_after_it(name, small):
 def test_threads_make_no_difference(name, monkeypatch):
     monkeypatch.setattr(image_module, "CHUNK", 5000)  # two images at a time
     images = pictures(9, 28, 29)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(registry, "n_threads", lambda: 1)
     alone = shifts.corrupt(images, name, 5)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(registry, "n_threads", lambda: 3)
     assert (shifts.corrupt(images, name, 5) == alone).all()
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from temperance._checks import InputError
+from temperance.rows.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,11 +74,8 @@ def in_chunks(images: NDArray[np.uint8], change: Change, threads: int = 1) -> ND
         change(np.require(images[part], requirements=["C", "W"]), out[part], number)
 
     numbers = range(-(-len(images) // step))
-    if min(threads, len(numbers)) > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            deque(pool.map(work, numbers), maxlen=0)
-    else:
-        deque(map(work, numbers), maxlen=0)
+    several = min(threads, len(numbers)) > 1
+    deque(in_threads(work, numbers, threads) if several else map(work, numbers), maxlen=0)
     return out
 
 

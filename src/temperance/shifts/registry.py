@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import numbers
-import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from temperance._checks import InputError, check_choice, check_seed
 from temperance._kernels import fused
+from temperance.rows.threads import n_threads
 from temperance.shifts import blur, digital, geometry, noise, weather
 from temperance.shifts.draws import Draws
 from temperance.shifts.images import SMALL, by_numpy, check_images, in_chunks
@@ -167,8 +167,9 @@ def corrupt(
     For a classifier of photographs under conditions it was not trained for; the benchmark of
     Hendrycks and Dietterich (ICLR 2019), whose constants these are. Departures from their code:
     values are rounded, not truncated; frost is grown from noise instead of cut out of photographs;
-    water drops are shaded by their slope; the elastic transform reads the image once, not twice.
-    Severities of one corruption share their random draws.
+    water drops are shaded by their slope; the elastic transform reads the image once, not twice;
+    glass blur scatters all pixels at once, not one after the other. Severities of one corruption
+    share their random draws.
 
     Examples
     --------
@@ -180,22 +181,28 @@ def corrupt(
     0.1
     """
     x = check_images(images)
-    change, cifar, imagenet = TABLE[check_choice(name, CORRUPTIONS, "name")]
+    _, cifar, imagenet = TABLE[check_choice(name, CORRUPTIONS, "name")]
     whole = isinstance(severity, numbers.Integral) and not isinstance(severity, bool)
     if not whole or severity not in range(1, 6):
         msg = f"severity must be an integer from 1 to 5. Got {severity!r} instead."
         raise InputError(msg)
     constants = (cifar if max(x.shape[1:3]) <= SMALL else imagenet)[severity - 1]
+    return _changed(x, name, constants, seed).reshape(np.shape(images))
+
+
+def _changed(
+    x: NDArray[np.uint8], name: str, constants: Any, seed: int | np.random.Generator
+) -> NDArray[np.uint8]:
+    """Work in machine code and in threads, or where there is no Numba in NumPy."""
     entropy = int(check_seed(seed).integers(2**63))
-    compiled = machine_code().get(name)
+    change, compiled = TABLE[name].change, machine_code().get(name)
     if compiled is None:
-        numpy = by_numpy(lambda chunk, i: change(chunk, constants, Draws(entropy, name, i)))
-        return in_chunks(x, numpy).reshape(np.shape(images))
+        return in_chunks(x, by_numpy(lambda y, i: change(y, constants, Draws(entropy, name, i))))
 
     def in_place(chunk: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
         compiled(chunk, constants, Draws(entropy, name, number), out)
 
-    return in_chunks(x, in_place, cores()).reshape(np.shape(images))
+    return in_chunks(x, in_place, n_threads())
 
 
 @cache
@@ -204,11 +211,3 @@ def machine_code() -> dict[str, Callable[..., None]]:
     if fused() is None:
         return {}
     return importlib.import_module("temperance.shifts.compiled").CHANGES
-
-
-def cores() -> int:
-    """How many threads to use: OMP_NUM_THREADS, or as many as there are cores for this process."""
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    if named.isdecimal() and int(named) > 0:
-        return int(named)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
