@@ -131,6 +131,8 @@ def calibrate(
         findings += [*about_prior(scene, evidence), *about_shift(scene, evidence)]
         findings += about_estimates(evidence)
     findings.sort(key=lambda finding: SEVERITY.index(finding.severity))
+    if findings and findings[0].severity == "refuse":
+        beliefs = None  # what is believed under a refused assumption is not told
     return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
 
 
@@ -266,7 +268,7 @@ def _answer(
         imagined = [_apply(m, z) for m in beliefs.maps]
         before, after = _errors(own, imagined), _errors(imagined[0], imagined)
         surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
-        verdict = _judge(findings, before, after, surer=surer)
+        verdict = _judge(before, after, surer=surer)
         chosen, method = _choose(verdict, beliefs, scene)
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
@@ -293,9 +295,7 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
     return np.asarray(fitted.predict_proba(z.astype(np.float64)))
 
 
-def _judge(findings: list[Finding], before: Matrix, after: Matrix, *, surer: bool) -> Verdict:
-    if any(finding.severity == "refuse" for finding in findings):
-        return "refused"
+def _judge(before: Matrix, after: Matrix, *, surer: bool) -> Verdict:
     enough = float((before - MARGIN * after) @ QUADRATURE) > WORTH
     # A shift costs a model more than it admits, so that one is too modest must hold throughout.
     certain = not surer or bool((before >= after).all())
