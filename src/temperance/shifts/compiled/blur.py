@@ -91,6 +91,10 @@ def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> N
             line, above, below = plane[y], upper[y], lower[y]
             for j in range(length):
                 line[j] = share * (nb.float32(above[j]) + nb.float32(below[j]))
+        if not soft[3][0] > nb.float32(1e-6):  # a rim too narrow to smooth anything
+            for y in range(height):
+                _round(plane[y], out[i, y])
+            continue
         lay(plane, soft[0], room)
         for y in range(0, height, 4):
             smooth(room, y, soft, middle, four)

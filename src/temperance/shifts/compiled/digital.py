@@ -84,13 +84,14 @@ def _pixelated(
     x: Any, tops: Any, shown: Any, sizes: Any, channels: int, places: Any, out: Any
 ) -> None:
     n, _, length = x.shape
-    line, means = np.empty(length, np.uint8), np.empty((sizes.size, length), np.uint8)
-    flat = means.ravel()
+    means = np.empty((sizes.size + 1, length), np.uint8)
+    flat, single = means.ravel(), sizes[0] == 1
+    line = means[0 if single else sizes.size]  # a mean of one pixel is the pixel
     for i in range(n):
         rows = x[i].ravel()
         for cell in range(tops.size - 1):
             _mean(rows[tops[cell] * length :], length, tops[cell + 1] - tops[cell], line)
-            for k in range(sizes.size):
+            for k in range(int(single), sizes.size):
                 _mean(line, channels, sizes[k], means[k, : length - (sizes[k] - 1) * channels])
             first = out[i, shown[cell]]
             _pick(flat, places, channels, first)
