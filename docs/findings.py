@@ -269,7 +269,7 @@ def _noise(t: Lookup, word: Word) -> str:
         none_50=worse["uncalibrated", 0.5],
         sensitive=word("label-noise", "TS is extremely"),
         robust=word("label-noise", "ATS is much"),
-        ats=word("label-noise", "So that"),
+        ats=word("label-noise", "ATS calibrates"),
     )
 
 

@@ -259,7 +259,7 @@ CLAIMS = (
     _noisy("Even a small percentage of noise: TS cannot calibrate (5.3)", 0.1),
     _noisy("TS is extremely sensitive to the noise of labels (5.3)", 0.5),
     _unmoved("ATS is much more robust to noise than TS (supplement)", "ATS", "TS", 0.5),
-    _below("label-noise", "So that it calibrates better under noise", "ATS", "TS"),
+    _below("label-noise", "ATS calibrates better than TS under noise (supplement)", "ATS", "TS"),
     _settled("At 500 rows UTS has reached its optimum (C.4)", "UTS", 500, 2_000),
     _settled("More rows do not change UTS (C.4)", "UTS", 2_000, 10_000),
     _steadier(
