@@ -45,7 +45,13 @@ def jit(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
 
 
 def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    return nb.njit(forceinline=True, error_model="numpy", **options)
+    return nb.njit(
+        forceinline=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        **options,
+    )
 
 
 # ------------------------------------------------------------------------------- elementary
@@ -161,7 +167,10 @@ def side_by_side(rows: Any, x: Any, lanes: Any) -> None:
     for k in range(0, n_classes - 3, 4):
         a, b, c, d = x[k], x[k + 1], x[k + 2], x[k + 3]
         for i in range(count):
-            a[i], b[i], c[i], d[i] = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
+            a[i] = rows[i, k]
+            b[i] = rows[i, k + 1]
+            c[i] = rows[i, k + 2]
+            d[i] = rows[i, k + 3]
     for k in range(n_classes // 4 * 4, n_classes):
         column = x[k]
         for i in range(count):

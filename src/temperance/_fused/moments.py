@@ -39,26 +39,14 @@ _cumulants = inlined(fastmath=SUMS)(cumulants_of)
 
 
 @inlined(fastmath=SUMS)
-def _last_cumulants(m: Any, c: Any) -> Any:
-    """Return κ_7 and κ_8 from eight moments about zero and the central moments 2 … 6."""
-    m1, m2, m3, m4, m5, m6, m7, m8 = m
-    c2, c3, c4, c5, c6 = c
+def _last_centred(
+    m1: float, m2: float, m3: float, m4: float, m5: float, m6: float, m7: float, m8: float
+) -> Any:
+    """Return the central moments 7 and 8 from moments about zero."""
     a = m1 * m1
     c7 = 7 * m6 - m1 * (21 * m5 - m1 * (35 * m4 - m1 * (35 * m3 - m1 * (21 * m2 - 6 * a))))
     c8 = 56 * m5 - m1 * (70 * m4 - m1 * (56 * m3 - m1 * (28 * m2 - 7 * a)))
-    c8 = m8 - m1 * (8 * m7 - m1 * (28 * m6 - m1 * c8))
-    c7 = m7 - m1 * c7
-    square = c2 * c2
-    return (
-        c7 - 21 * c5 * c2 - 35 * c4 * c3 + 210 * c3 * square,
-        c8
-        - 28 * c6 * c2
-        - 56 * c5 * c3
-        - 35 * c4 * c4
-        + 420 * c4 * square
-        + 560 * c3 * c3 * c2
-        - 630 * square * square,
-    )
+    return m7 - m1 * c7, m8 - m1 * (8 * m7 - m1 * (28 * m6 - m1 * c8))
 
 
 @inlined(fastmath=SUMS)
@@ -158,38 +146,49 @@ def _narrow_sums(rows: Any, scale: float, x: Any, exponents: Any, powers: Any, l
 
 
 @inlined(fastmath=SUMS)
-def _finished(lanes: Any, count: Any, beta: float, n_classes: int) -> Any:
-    """Return the statistics of as many rows as are in the lanes."""
+def _finish(lanes: Any, count: Any, beta: float, n_classes: int, sums: Any) -> None:
+    """Add the statistics of as many rows as are in the lanes."""
     value = t1 = t2 = t3 = t4 = t5 = t6 = t7 = t8 = below = means = total = 0.0
     for i in range(count):
         s0, gap, mass = lanes[_S0 + i], lanes[_GAP + i], lanes[_MASS + i]
         f1 = LN2 / s0
-        m = (
-            lanes[_S1 + i] * f1,
-            lanes[_S2 + i] * (f1 * LN2),
-            lanes[_S3 + i] * (f1 * LN2**2),
-            lanes[_S4 + i] * (f1 * LN2**3),
-            lanes[_S5 + i] * (f1 * LN2**4),
-            lanes[_S6 + i] * (f1 * LN2**5),
-            lanes[_S7 + i] * (f1 * LN2**6),
-            lanes[_S8 + i] * (f1 * LN2**7),
-        )
-        central = _centred(m[0], m[1], m[2], m[3], m[4], m[5])
-        c = _cumulants(central[0], central[1], central[2], central[3], central[4])
-        last = _last_cumulants(m, central)
+        m1 = lanes[_S1 + i] * f1
+        m2 = lanes[_S2 + i] * (f1 * LN2)
+        m3 = lanes[_S3 + i] * (f1 * LN2**2)
+        m4 = lanes[_S4 + i] * (f1 * LN2**3)
+        m5 = lanes[_S5 + i] * (f1 * LN2**4)
+        m6 = lanes[_S6 + i] * (f1 * LN2**5)
+        m7 = lanes[_S7 + i] * (f1 * LN2**6)
+        m8 = lanes[_S8 + i] * (f1 * LN2**7)
+        c2, c3, c4, c5, c6 = _centred(m1, m2, m3, m4, m5, m6)
+        c7, c8 = _last_centred(m1, m2, m3, m4, m5, m6, m7, m8)
+        k2, k3, k4, k5, k6 = _cumulants(c2, c3, c4, c5, c6)
+        square = c2 * c2
         value += mass * log(s0) + beta * gap
-        t1 += mass * m[0] + beta * gap
-        t2 += mass * c[0]
-        t3 += mass * c[1]
-        t4 += mass * c[2]
-        t5 += mass * c[3]
-        t6 += mass * c[4]
-        t7 += mass * last[0]
-        t8 += mass * last[1]
+        t1 += mass * m1 + beta * gap
+        t2 += mass * k2
+        t3 += mass * k3
+        t4 += mass * k4
+        t5 += mass * k5
+        t6 += mass * k6
+        t7 += mass * (c7 - 21 * c5 * c2 - 35 * c4 * c3 + 210 * c3 * square)
+        even = 28 * c6 * c2 + 35 * c4 * c4 - 420 * c4 * square + 630 * square * square
+        t8 += mass * (c8 - even - c3 * (56 * c5 - 560 * c3 * c2))
         below += gap
         means += mass * (lanes[_SHIFTS + i] / n_classes)
         total += mass
-    return value, t1, t2, t3, t4, t5, t6, t7, t8, below, means, total
+    sums[0] += value
+    sums[1] += t1
+    sums[2] += t2
+    sums[3] += t3
+    sums[4] += t4
+    sums[5] += t5
+    sums[6] += t6
+    sums[7] += t7
+    sums[8] += t8
+    sums[9] += below
+    sums[10] += means
+    sums[11] += total
 
 
 @inlined(fastmath=SUMS)
@@ -208,35 +207,40 @@ def _label_lanes(rows: Any, start: int, hard: Any, soft: Any, weight: Any, lanes
         lanes[_MASS + U(i)] = mass
 
 
-def _wide_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
+# Work arrays come from outside: to compile the making of one takes longer than to make many.
+
+
+def _wide_moments(
+    z: Any, hard: Any, soft: Any, weight: Any, beta: float, exponents: Any, powers: Any, lanes: Any
+) -> Any:
     n, n_classes = z.shape
-    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.ones(_END)
-    sums = np.zeros(_STATISTICS)
+    sums = lanes[_END:]
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
         for i in range(rows.shape[0]):
             _wide_sums(rows[i], beta * LOG2_E, exponents, powers, lanes, U(i))
         _label_lanes(rows, start, hard, soft, weight, lanes)
-        part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
-        for j in range(_STATISTICS):
-            sums[j] += part[j]
-    return sums
+        _finish(lanes, U(rows.shape[0]), beta, n_classes, sums)
 
 
-def _narrow_moments(z: Any, hard: Any, soft: Any, weight: Any, beta: float) -> Any:
+def _narrow_moments(
+    z: Any,
+    hard: Any,
+    soft: Any,
+    weight: Any,
+    beta: float,
+    exponents: Any,
+    powers: Any,
+    lanes: Any,
+    x: Any,
+) -> Any:
     n, n_classes = z.shape
-    x, lanes = np.empty((n_classes + 1, LANES), z.dtype), np.ones(_END)
-    pairs = (n_classes + 1) // 2 * (2 * LANES)
-    exponents, powers = np.full(pairs, LOWEST), np.empty(pairs)
-    sums = np.zeros(_STATISTICS)
+    sums = lanes[_END:]
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
         sums[0] += 0 * _narrow_sums(rows, beta * LOG2_E, x, exponents, powers, lanes)
         _label_lanes(rows, start, hard, soft, weight, lanes)
-        part = _finished(lanes, U(rows.shape[0]), beta, n_classes)
-        for j in range(_STATISTICS):
-            sums[j] += part[j]
-    return sums
+        _finish(lanes, U(rows.shape[0]), beta, n_classes, sums)
 
 
 # -------------------------------------------------------------------------------------- door
@@ -248,27 +252,37 @@ _NO_SOFT = np.zeros((0, 0))
 
 @cache
 def _moments(wide: bool, dtype: np.dtype[Any]) -> Any:
+    logits, work = nb.from_dtype(dtype), types.Array(types.float64, 1, "C")
     signature = (
-        read_only(nb.from_dtype(dtype), 2),
+        read_only(logits, 2),
         read_only(types.int64, 1),
         read_only(types.float64, 2),
         read_only(types.float64, 1),
         types.float64,
+        *(work, work, work),
     )
-    return jit(_wide_moments if wide else _narrow_moments, signature)
+    if wide:
+        return jit(_wide_moments, signature)
+    return jit(_narrow_moments, (*signature, types.Array(logits, 2, "C")))
 
 
 def temperature_moments(
     z: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[np.float64] | None, beta: float
 ) -> tuple[float, ...]:
-    """Return what `temperance._kernels.temperature_moments` returns for this block."""
-    z = as_contiguous(z)
+    """Return what `temperance._kernels.temperature_moments` returns, with two more derivatives."""
+    z, k = as_contiguous(z), z.shape[1]
     is_hard, is_soft = y is not None and y.ndim == 1, y is not None and y.ndim == 2
-    *sums, below, means, mass = _moments(z.shape[1] > NARROW, z.dtype)(
+    wide = k > NARROW
+    size = CHUNK if wide else (k + 1) // 2 * (2 * LANES)
+    lanes = np.zeros(int(_END) + _STATISTICS)
+    work = (np.full(size, LOWEST), np.empty(size), lanes)
+    _moments(wide, z.dtype)(
         z,
         np.ascontiguousarray(y) if is_hard else _NO_LABELS,
         np.ascontiguousarray(y) if is_soft else _NO_SOFT,
         _NONE if weight is None else np.ascontiguousarray(weight),
         beta,
-    ).tolist()
+        *(work if wide else (*work, np.empty((k + 1, LANES), z.dtype))),
+    )
+    *sums, below, means, mass = lanes[int(_END) :].tolist()
     return (*sums, below, -below - means, -means, mass)
