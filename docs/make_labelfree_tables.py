@@ -191,19 +191,19 @@ def doubt() -> str:
     return table(head, rows)
 
 
-def unseen() -> str:
-    """Return the regret, the verdict and the coverage on networks of another kind."""
+def judged(name: str) -> str:
+    """Return the regret, the verdict and the coverage of one study, network by network."""
     compared = ["TS-source", "UTS", "prototype", "prior-matched, T only", "prior-matched"]
-    found = record("unseen")
+    found = record(name)
     head = ["Brier regret", *compared, "improved, right", "refused", "accuracy covered"]
     rows = []
-    for name, summary in found["networks"].items():
-        door = found["front_door"]["by_family"][name]
+    for network, summary in found["networks"].items():
+        door = found["front_door"]["by_family"][network]
         rows.append(
             [
-                plain(name),
+                plain(network),
                 *(f"{summary[method]['brier_regret']:+.1f}" for method in compared),
-                f"{door['improved']}, {door['improved_right']:.0%}",
+                f"{door['improved']}, {door['improved_right']:.0%}" if door["improved"] else "none",
                 str(door["refused"]),
                 f"{door['coverage']['accuracy_before']:.0%}",
             ]
@@ -225,7 +225,8 @@ TABLES = {
     "uts": uts,
     "protocol": protocol,
     "doubt": doubt,
-    "unseen": unseen,
+    "unseen": lambda: judged("unseen"),
+    "two_classes": lambda: judged("two_classes"),
 }
 
 
