@@ -45,13 +45,9 @@ def jit(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
 
 
 def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    return nb.njit(
-        forceinline=True,
-        error_model="numpy",
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-        **options,
-    )
+    """Compile into what calls it, without the wrappers by which others would."""
+    settings: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return nb.njit(forceinline=True, error_model="numpy", **settings, **options)
 
 
 # ------------------------------------------------------------------------------- elementary
