@@ -52,7 +52,9 @@ def test_there_are_nineteen():
 
 
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
-@pytest.mark.parametrize("shape", [(5, 28, 28), (5, 28, 28, 1), (2, 37, 50, 3), (2, 100, 65, 1)])
+@pytest.mark.parametrize(
+    "shape", [(5, 28, 28), (5, 28, 28, 1), (2, 37, 50, 3), (2, 100, 65, 1), (1, 8, 70, 3)]
+)
 def test_shape_and_type_are_kept_and_the_input_is_not_touched(name, shape):
     original = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     images = original.copy()

@@ -92,7 +92,7 @@ def glass(
         origin = place - reach * (width + 1)
         origin += step[..., 0] * np.intp(width)
         origin += step[..., 1]
-        x[:, down[0] : down[-1] + 1, right[0] : right[-1] + 1] = pixels[origin]
+        x[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1] = pixels[origin]
     return gaussian(x, sigma, draws)
 
 
