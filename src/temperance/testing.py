@@ -89,7 +89,7 @@ def check_fit_sets_what_it_promises(estimator: Any) -> None:
     z, y = _problem(estimator)
     fitted, before = _fresh(estimator), (z.copy(), y.copy())
     params = copy.deepcopy(fitted.get_params())
-    _say(_fit(fitted, z, y) is fitted, "fit must return self")
+    _say(fitted.fit(z, y) is fitted, "fit must return self")
     _say(fitted.n_features_in_ == z.shape[1], "n_features_in_ must be the number of columns")
     _same(fitted.classes_, np.arange(z.shape[1]), "classes_ without names must be the columns")
     _say(repr(fitted.get_params()) == repr(params), "fit must not change a parameter")
@@ -100,9 +100,9 @@ def check_fit_sets_what_it_promises(estimator: Any) -> None:
 def check_fit_again_changes_nothing(estimator: Any) -> None:
     """Demand the same map from a second fit, from a clone and from a deep copy."""
     problem = _problem(estimator)
-    fitted = _fit(_fresh(estimator), *problem)
+    fitted = _fresh(estimator).fit(*problem)
     first = fitted.map_
-    for other in (_fit(fitted, *problem), _fit(_fresh(fitted), *problem), copy.deepcopy(fitted)):
+    for other in (fitted.fit(*problem), _fresh(fitted).fit(*problem), copy.deepcopy(fitted)):
         _say(other.map_ == first, f"the map must be {first}, not {other.map_}")
 
 
@@ -120,7 +120,7 @@ def check_unfitted_raises(estimator: Any) -> None:
 def check_outputs_agree(estimator: Any) -> None:
     """Demand that transform, predict_proba, predict and map_ tell the same story."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     p = fitted.predict_proba(z)
     _near(p.sum(axis=1), 1.0, "probabilities must sum to 1")
     _near(p, _softmax(fitted.transform(z)), "predict_proba must be the softmax of transform")
@@ -131,7 +131,7 @@ def check_outputs_agree(estimator: Any) -> None:
 def check_rows_do_not_meet(estimator: Any) -> None:
     """Demand that the answer for a row does not depend on the other rows of its batch."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for answer in (fitted.transform, fitted.predict_proba):
         alone = np.vstack([answer(row[None]) for row in z[:20]])
         _near(alone, answer(z)[:20], "a row must get the same answer alone")
@@ -142,8 +142,8 @@ def check_names(estimator: Any) -> None:
     """Demand that ``classes`` names the columns: names in, names out, the same map."""
     z, y = _problem(estimator)
     names = np.array([f"class {chr(122 - i)}" for i in range(z.shape[1])])  # not in sorted order
-    plain = _fit(_fresh(estimator), z, y)
-    named = _fit(_fresh(estimator).set_params(classes=list(names)), z, names[y])
+    plain = _fresh(estimator).fit(z, y)
+    named = _fresh(estimator).set_params(classes=list(names)).fit(z, names[y])
     _say(named.map_ == plain.map_, "names must not change the map")
     _same(named.classes_, names, "classes_ must be the names in the order of the columns")
     _same(named.predict(z), names[plain.predict(z)], "predict must return names")
@@ -154,7 +154,7 @@ def check_columns_are_classes(estimator: Any) -> None:
     z, y = _problem(estimator)
     few = y != z.shape[1] - 1
     with suppress(NotIdentified):
-        fitted = _fit(_fresh(estimator), z[few], y[few])
+        fitted = _fresh(estimator).fit(z[few], y[few])
         _say(fitted.predict_proba(z).shape == z.shape, "a class without rows keeps its column")
 
 
@@ -164,10 +164,10 @@ def check_columns_are_classes(estimator: Any) -> None:
 def check_row_constant(estimator: Any) -> None:
     """Demand that a constant added to a row changes nothing, for maps that cannot see it."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     if isinstance(fitted.map_, (Temperature, BiasedTemperature)):
         moved = z + np.linspace(-50, 50, len(z))[:, None]
-        _near(_fit(_fresh(estimator), moved, y).predict_proba(moved), fitted.predict_proba(z), "")
+        _near(_fresh(estimator).fit(moved, y).predict_proba(moved), fitted.predict_proba(z), "")
 
 
 def check_permuted_classes(estimator: Any) -> None:
@@ -179,8 +179,8 @@ def check_permuted_classes(estimator: Any) -> None:
         other.set_params(prior=np.asarray(_prior(estimator))[order])
     if source is not None:
         other.set_params(source=(source[0][:, order], np.argsort(order)[source[1]]))
-    p = _fit(_fresh(estimator), z, y).predict_proba(z)
-    permuted = _fit(other, z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
+    permuted = other.fit(z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
     _near(permuted, p[:, order], "permuting classes must permute the probabilities")
 
 
@@ -188,8 +188,8 @@ def check_row_order(estimator: Any) -> None:
     """Demand that the order of the rows of a fit is irrelevant."""
     z, y = _problem(estimator)
     order = np.random.default_rng(1).permutation(len(z))
-    p = _fit(_fresh(estimator), z, y).predict_proba(z)
-    shuffled = _fit(_fresh(estimator), z[order], y[order]).predict_proba(z)
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
+    shuffled = _fresh(estimator).fit(z[order], y[order]).predict_proba(z)
     _near(shuffled, p, "the order of rows must not matter")
 
 
@@ -212,12 +212,12 @@ def check_weight_is_repetition(estimator: Any) -> None:
 def check_scale(estimator: Any) -> None:
     """Demand that logits times c get the same probabilities, and c times the temperature."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for c in (1e-6, 2.0**20):
         other, source = _fresh(estimator), estimator.get_params().get("source")
         if source is not None:
             other.set_params(source=(source[0] * c, source[1]))
-        _fit(other, z * c, y)
+        other.fit(z * c, y)
         _near(other.predict_proba(z * c), fitted.predict_proba(z), f"logits times {c:g}")
         if hasattr(fitted, "temperature_"):
             ratio = other.temperature_ / fitted.temperature_
@@ -227,7 +227,7 @@ def check_scale(estimator: Any) -> None:
 def check_ranking(estimator: Any) -> None:
     """Demand that a temperature keeps every prediction."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     if isinstance(fitted.map_, Temperature):
         for dtype in (np.float16, np.float32, np.float64):
             cast = z.astype(dtype)
@@ -239,7 +239,7 @@ def check_likelihood(estimator: Any) -> None:
     if not get_tags(estimator).target_tags.required:
         return  # a method without labels cannot promise it
     z, y = _problem(estimator)
-    after, before = _nll(_fit(_fresh(estimator), z, y).transform(z), y), _nll(z, y)
+    after, before = _nll(_fresh(estimator).fit(z, y).transform(z), y), _nll(z, y)
     _say(after <= before + 1e-12, f"the NLL of the fitted rows rose from {before} to {after}")
 
 
@@ -258,11 +258,11 @@ def check_labels_unused(estimator: Any) -> None:
 def check_dtypes_kept(estimator: Any) -> None:
     """Demand that float16, float32 and float64 come back as they went in, with close answers."""
     z, y = _problem(estimator)
-    exact = _fit(_fresh(estimator), z.astype(np.float16).astype(np.float64), y)
+    exact = _fresh(estimator).fit(z.astype(np.float16).astype(np.float64), y)
     p = exact.predict_proba(z.astype(np.float16).astype(np.float64))
     for dtype in (np.float16, np.float32, np.float64):
         cast = z.astype(np.float16).astype(dtype)
-        fitted = _fit(_fresh(estimator), cast, y)
+        fitted = _fresh(estimator).fit(cast, y)
         for out in (fitted.transform(cast), fitted.predict_proba(cast)):
             _say(out.dtype == dtype, f"{np.dtype(dtype)} must come back, not {out.dtype}")
         coarse = float(np.finfo(dtype).eps) * 20
@@ -272,7 +272,7 @@ def check_dtypes_kept(estimator: Any) -> None:
 def check_layouts(estimator: Any) -> None:
     """Demand the same answer for every way of storing the same numbers."""
     z, y = _problem(estimator)
-    p = _fit(_fresh(estimator), z, y).predict_proba(z)
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
     frozen = z.copy()
     frozen.flags.writeable = False
     layouts = {
@@ -285,16 +285,16 @@ def check_layouts(estimator: Any) -> None:
         "a column of labels": (z, y[:, None]),
     }
     for name, (logits, labels) in layouts.items():
-        fitted = _fit(_fresh(estimator), logits, labels)
+        fitted = _fresh(estimator).fit(logits, labels)
         _near(fitted.predict_proba(logits), p, f"{name} must give the same answer")
 
 
 def check_bad_logits_raise(estimator: Any) -> None:
     """Demand InputError for logits that break the contract, in fit and afterwards."""
     z, y = _problem(estimator)
-    fitted = _fit(_fresh(estimator), z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for name, bad in _bad_logits(z).items():
-        _raises(lambda b=bad: _fit(_fresh(estimator), b, y), f"fit with {name}")
+        _raises(lambda b=bad: _fresh(estimator).fit(b, y), f"fit with {name}")
         _raises(lambda b=bad: fitted.transform(b), f"transform with {name}")
         _raises(lambda b=bad: fitted.predict_proba(b), f"predict_proba with {name}")
         _raises(lambda b=bad: fitted.predict(b), f"predict with {name}")
@@ -327,7 +327,7 @@ def check_not_identified_raises(estimator: Any) -> None:
     """Demand NotIdentified where no temperature changes anything: constant rows."""
     z, y = _problem(estimator)
     try:
-        _fit(_fresh(estimator), np.zeros_like(z), y)
+        _fresh(estimator).fit(np.zeros_like(z), y)
     except NotIdentified:
         return
     _say(False, "constant logits must raise NotIdentified")
@@ -373,10 +373,6 @@ def _bad_logits(z: NDArray[Any]) -> dict[str, object]:
 
 def _fresh(estimator: Any) -> Any:
     return clone(estimator)
-
-
-def _fit(estimator: Any, logits: Any, labels: Any) -> Any:
-    return estimator.fit(logits, labels)
 
 
 def _softmax(z: Any) -> NDArray[np.float64]:
