@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from pictures import pictures
+from sklearn.datasets import load_sample_images
 
 import temperance
 from temperance import shifts
@@ -153,9 +154,20 @@ def test_severity_is_monotone_in_distance_on_real_images(name, shared_data):
     assert (np.diff(distances) > 0).all(), distances
 
 
-@pytest.mark.parametrize("name", sorted(set(ORDERED) - {"fog", "pixelate"}))
-def test_severity_is_monotone_in_distance_for_large_images(name, large):
-    distances = [distance(large, name, severity) for severity in SEVERITIES]
+@pytest.fixture(scope="module")
+def photographs():
+    """Four cuttings of 224 pixels out of the photographs of scikit-learn."""
+    images = load_sample_images().images
+    return np.stack([x[i : i + 224, i : i + 224] for x in images for i in (0, 203)])
+
+
+# With the constants of ImageNet-C two more are in order, and fog is not: it roughens from 3 to 4.
+LARGE = sorted({*ORDERED, "motion_blur", "spatter"} - {"fog"})
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_severity_is_monotone_in_distance_on_photographs(name, photographs):
+    distances = [distance(photographs, name, severity) for severity in SEVERITIES]
     assert (np.diff(distances) > 0).all(), distances
 
 
