@@ -104,7 +104,7 @@ less: **{steady_nll}**.
 
 {shift}
 
-`temperance reproduce figure-shift --data DIR`, `temperance reproduce figure-corruptions --data DIR`
+`temperance reproduce figure-shift --data DIR`
 
 ![Accuracy and Brier score under shift](../experiments/figure_shift/figure_shift.png)
 
@@ -317,8 +317,9 @@ Prior-matched scaling better than UTS: **{ours}**; than TS-Target: **{beats}**.
 
 {regrets}
 
-![Brier score under corruptions](../experiments/figure_corruptions/figure_corruptions.png)
-"""
+`temperance reproduce figure-corruptions --data DIR`
+
+![Brier score under corruptions](../experiments/figure_corruptions/figure_corruptions.png)"""
 
 
 def _corruptions(t: Lookup, word: Word) -> str:
