@@ -40,6 +40,7 @@ from contenders import (
     table,
     take_turns,
     temperature_contenders,
+    use_numba,
     versions,
 )
 from scipy.optimize import brentq
@@ -133,7 +134,9 @@ def temperature(n: int, k: int, rounds: int) -> Row:
             extra[one.name] = {"excess": excess, "correct": bool(excess < 1e-5), "T": t}
             extra[one.name]["error"] = abs(t * beta - 1)
             if one.ours:
+                use_numba(one.compiled)
                 extra[one.name]["passes"] = passes(z, y)
+    use_numba(allowed=True)
     return table(f"temperature, {n} x {k} float32: ratio to the fastest peer", live, extra)
 
 

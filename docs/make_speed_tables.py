@@ -111,6 +111,21 @@ def costs(record: dict[str, Any]) -> str:
     return markdown(lines)
 
 
+def reads(record: dict[str, Any]) -> str:
+    """Return what the parts of a fit cost, in units of two plain reads of the array."""
+    lines = [["", *(shape(size) for size in record)]]
+    names = next(iter(record.values()))
+    lines += [[name, *(times(parts[name]) for parts in record.values())] for name in names]
+    return markdown(lines)
+
+
+def threads(record: dict[str, Any]) -> str:
+    """Return how much faster two threads are than one, by the clock on the wall."""
+    lines = [["", "two threads against one"]]
+    lines += [[shape(name), times(row["gain"])] for name, row in record.items()]
+    return markdown(lines)
+
+
 def tables() -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -120,6 +135,8 @@ def tables() -> dict[str, str]:
         "speed-label-free.md": label_free(record["label_free"]),
         "speed-metrics.md": metrics(record),
         "speed-costs.md": costs(record),
+        "speed-reads.md": reads(record["floor"]),
+        "speed-threads.md": threads(record["threads"]),
     }
 
 
