@@ -160,14 +160,7 @@ def side_by_side(rows: Any, x: Any, lanes: Any) -> None:
     The last row of x is for the largest.
     """
     count, n_classes = U(rows.shape[0]), rows.shape[1]
-    for k in range(0, n_classes - 3, 4):
-        a, b, c, d = x[k], x[k + 1], x[k + 2], x[k + 3]
-        for i in range(count):
-            a[i] = rows[i, k]
-            b[i] = rows[i, k + 1]
-            c[i] = rows[i, k + 2]
-            d[i] = rows[i, k + 3]
-    for k in range(n_classes // 4 * 4, n_classes):
+    for k in range(U(n_classes)):
         column = x[k]
         for i in range(count):
             column[i] = rows[i, k]

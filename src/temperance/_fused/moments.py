@@ -70,6 +70,7 @@ _TOP, _S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _SHIFTS, _GAP, _MASS, _END = 
     U(LANES * j) for j in range(14)
 )
 _STATISTICS = 12
+_LN2_2, _LN2_3, _LN2_4, _LN2_5, _LN2_6, _LN2_7 = (LN2**r for r in range(2, 8))
 
 
 @inlined(fastmath=SUMS)
@@ -154,12 +155,12 @@ def _finish(lanes: Any, count: Any, beta: float, n_classes: int, sums: Any) -> N
         f1 = LN2 / s0
         m1 = lanes[_S1 + i] * f1
         m2 = lanes[_S2 + i] * (f1 * LN2)
-        m3 = lanes[_S3 + i] * (f1 * LN2**2)
-        m4 = lanes[_S4 + i] * (f1 * LN2**3)
-        m5 = lanes[_S5 + i] * (f1 * LN2**4)
-        m6 = lanes[_S6 + i] * (f1 * LN2**5)
-        m7 = lanes[_S7 + i] * (f1 * LN2**6)
-        m8 = lanes[_S8 + i] * (f1 * LN2**7)
+        m3 = lanes[_S3 + i] * (f1 * _LN2_2)
+        m4 = lanes[_S4 + i] * (f1 * _LN2_3)
+        m5 = lanes[_S5 + i] * (f1 * _LN2_4)
+        m6 = lanes[_S6 + i] * (f1 * _LN2_5)
+        m7 = lanes[_S7 + i] * (f1 * _LN2_6)
+        m8 = lanes[_S8 + i] * (f1 * _LN2_7)
         c2, c3, c4, c5, c6 = _centred(m1, m2, m3, m4, m5, m6)
         c7, c8 = _last_centred(m1, m2, m3, m4, m5, m6, m7, m8)
         k2, k3, k4, k5, k6 = _cumulants(c2, c3, c4, c5, c6)
