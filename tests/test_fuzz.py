@@ -254,6 +254,7 @@ def test_every_map_answers_or_refuses(kind):
     answers_or_refuses()
 
 
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")  # as scikit-learn
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_every_estimator_answers_or_refuses(estimator):
     @effort(0.15)

@@ -7,6 +7,7 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance.labelfree.prior_matched import noise_floor
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5, 0.0])
 
@@ -94,6 +95,15 @@ def test_the_temperature_stays_near_the_one_without_bias():
     s = scenes.shifted(k=5, signal=1.0, offset=np.array([-2.0, 1, 0, 0, 0]), prior=q)
     without = tp.fit_prior_matched(s.target, q, s.source, bias=False).temperature
     assert without / 3.31 <= fit(s).temperature <= without * 3.31
+
+
+def test_the_noise_of_a_count_is_that_of_simulated_counts():
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.ones(8))
+    counts = rng.multinomial(500, q, size=4000) / 500
+    simulated = 0.5 * np.abs(counts - q).sum(axis=1).mean()
+    assert noise_floor(q, 500) == pytest.approx(simulated, rel=0.03)
+    assert noise_floor(np.array([1 + 1e-15, 0.0]), 10) == 0
 
 
 def test_a_prior_that_is_less_known_moves_less(scene):

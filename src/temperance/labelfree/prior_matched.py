@@ -162,7 +162,8 @@ def total_variation(predicted: NDArray[np.intp], q: Matrix) -> float:
 
 def noise_floor(q: Matrix, n: float) -> float:
     """Return the expected `total_variation` of n draws from q itself."""
-    return 0.5 * float(np.sqrt(2 * q * (1 - q) / (np.pi * n)).sum())
+    variance = q * np.maximum(1 - q, 0) / n  # a share of 1 may be a rounding above it
+    return float(np.sqrt(variance / (2 * np.pi)).sum())
 
 
 def jointly(*rows: float) -> float:
