@@ -1,4 +1,4 @@
-"""Corruptions of a whole batch beside the published package, image by image: ratios of CPU time.
+"""Corruptions of a whole batch beside the published package, image by image: ratios of time.
 
 The package (imagecorruptions 1.1.2) does not run on NumPy 2, so it gets an interpreter of its own:
 
@@ -8,10 +8,11 @@ The package (imagecorruptions 1.1.2) does not run on NumPy 2, so it gets an inte
     python benchmarks/shifts.py --peer old/bin/python
 
 It knows the constants of ImageNet-C alone; for small images it is given those of CIFAR-10-C, so
-that both sides do the same work (its elastic transform is simpler and keeps its own). One thread
-each, all five severities, the fastest of several alternating rounds of CPU time. Also what a copy
-of an image takes, and of JPEG the two conversions of colour alone, below which no JPEG can be.
-Writes benchmarks/records/shifts.json.
+that both sides do the same work (its elastic transform is simpler and keeps its own). All five
+severities, the fastest of several alternating rounds: CPU time of one thread each, and then, for an
+idle machine, clock time with as many threads as there are processors on our side; the package has
+one. Also what a copy of an image takes, and of JPEG the two conversions of colour alone, below
+which no JPEG can be. Writes benchmarks/records/shifts.json.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from temperance import shifts
 from temperance.shifts.compiled import jpeg
 from temperance.shifts.registry import SMALL, TABLE
 
-os.environ["OMP_NUM_THREADS"] = "1"  # of ours too
 RECORD = Path(__file__).parent / "records" / "shifts.json"
 SEVERITIES = range(1, 6)
+THREADS = os.cpu_count() or 1
 TIMING = {"timer": time.process_time, "number": 3, "repeat": 9}
 # Pixels a side: images in our batch, images the package is given one by one.
-SIZES = {32: (1000, 10), 224: (12, 1)}
+SIZES = {32: (1000, 10), 224: (48, 1)}
 PEER = """
 import json, re, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -61,11 +62,12 @@ for line in sys.stdin:
         exec(compile(patched, corruptions.__file__, "exec"), vars(corruptions))
         corruption_dict[name] = getattr(corruptions, name)
     images = np.load(path)
-    start = time.process_time()
+    start, clock = time.process_time(), time.perf_counter()
     for severity in range(1, 6):
         for image in images:
             corrupt(image, corruption_name=name, severity=severity)
-    print((time.process_time() - start) / (5 * len(images)), flush=True)
+    spent, passed = time.process_time() - start, time.perf_counter() - clock
+    print(spent / (5 * len(images)), passed / (5 * len(images)), flush=True)
 """
 
 
@@ -84,12 +86,14 @@ def listed(name: str, constants: tuple[Any, ...]) -> str:
     return f"[{factors}]"
 
 
-def ours(images: np.ndarray, name: str) -> float:
-    """CPU seconds per image."""
-    start = time.process_time()
+def ours(images: np.ndarray, name: str, threads: int) -> float:
+    """Seconds per image: of CPU for one thread, by the clock for more."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    timer = time.process_time if threads == 1 else time.perf_counter
+    start = timer()
     for severity in SEVERITIES:
         shifts.corrupt(images, name, severity)
-    return (time.process_time() - start) / (len(SEVERITIES) * len(images))
+    return (timer() - start) / (len(SEVERITIES) * len(images))
 
 
 class Peer:
@@ -104,13 +108,13 @@ class Peer:
             text=True,
         )
 
-    def seconds(self, name: str, path: Path, constants: tuple[Any, ...]) -> float:
-        """CPU seconds per image."""
+    def seconds(self, name: str, path: Path, constants: tuple[Any, ...]) -> list[float]:
+        """Seconds per image: of CPU, and by the clock."""
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("no pipe to the peer")
         self.process.stdin.write(f"{name} {path} {listed(name, constants)}\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return [float(number) for number in self.process.stdout.readline().split()]
 
     def close(self) -> None:
         """End the process by ending its input."""
@@ -128,11 +132,25 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
     rows = {}
     for name in shifts.CORRUPTIONS:
         constants = TABLE[name].cifar if side <= SMALL else TABLE[name].imagenet
-        ours(images[:1], name)  # code, tables and textures are made once
-        times = [(ours(images, name), peer.seconds(name, path, constants)) for _ in range(rounds)]
-        mine, theirs = (1e6 * min(column) for column in zip(*times, strict=True))
+        ours(images[:1], name, 1)  # code, tables and textures are made once
+        times = [
+            (
+                ours(images, name, 1),
+                ours(images, name, THREADS),
+                *peer.seconds(name, path, constants),
+            )
+            for _ in range(rounds)
+        ]
+        mine, shared, theirs, clock = (1e6 * min(column) for column in zip(*times, strict=True))
         rows[name] = {"ours_us": mine, "peer_us": theirs, "ratio": theirs / mine}
-        print(f"{side:4d} px  {name:18s} {theirs / mine:7.1f} x", flush=True)
+        rows[name] |= {
+            "ours_clock_us": shared,
+            "peer_clock_us": clock,
+            "clock_ratio": clock / shared,
+        }
+        print(
+            f"{side:4d} px  {name:18s} {theirs / mine:7.1f} x {clock / shared:7.1f} x", flush=True
+        )
     ratios = [row["ratio"] for row in rows.values()]
     print(f"{side:4d} px  geometric mean     {np.exp(np.mean(np.log(ratios))):7.1f} x")
     return rows
@@ -140,6 +158,7 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
 
 def floors(side: int) -> dict[str, float]:
     """Microseconds per image that a copy takes, and JPEG without any transform; one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"
     n = SIZES[side][0]
     images = clouds(n, side)
     out = np.empty_like(images)
@@ -176,7 +195,8 @@ def main() -> None:
         least = {side: floors(side) for side in SIZES}
     peer.close()
     record = {
-        "what": "CPU time per image, imagecorruptions 1.1.2 over temperance.shifts, one thread",
+        "what": "time per image, imagecorruptions 1.1.2 over temperance.shifts",
+        "threads_by_the_clock": THREADS,
         "machine": platform.processor() or platform.machine(),
         "python": platform.python_version(),
         "numpy": np.__version__,
