@@ -99,9 +99,10 @@ class BlockCheck:
         check_finite(block, self.name, self._start + self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
+        xp = namespace(block) if self._falling or self._rising else None
         for rows in (block[:1, :], block):  # the first row mostly settles it
-            if self._falling or self._rising:
-                xp, left, right = namespace(rows), rows[:, :-1], rows[:, 1:]
+            if xp is not None and (self._falling or self._rising):
+                left, right = rows[:, :-1], rows[:, 1:]
                 self._falling &= bool(xp.all(right <= left))
                 self._rising &= bool(xp.all(right >= left))
         self.rows += int(block.shape[0])
@@ -228,8 +229,9 @@ def check_simplex(p: NDArray[Any], name: str) -> None:
 def _on_simplex(block: Array) -> bool:
     xp = namespace(block)
     tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(block.dtype).eps))  # bfloat16 is coarser
-    if xp.min(block) < 0 or xp.max(block) > 1 + tolerance:
-        return False
+    for rows in (block[:1, :], block):  # the first row mostly settles it
+        if xp.min(rows) < 0 or xp.max(rows) > 1 + tolerance:
+            return False
     if xp.all(xp.max(block, axis=1) == 1):  # rows like (1, 0, 0) are as well small logits
         return False
     sums = xp.sum(block, axis=1, dtype=xp.float64)
