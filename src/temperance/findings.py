@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaincc
 
+from temperance.audit import Z90
 from temperance.calibration import Finding
 from temperance.labelfree.prior_matched import (
     Evidence,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-Z90 = 1.645
 LEAST_ROWS = 30  # below this nothing is fitted
 FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
 ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._checks import NotIdentified, check_classes, check_seed
-from temperance.audit import row_keys
+from temperance.audit import Z90, row_keys
 from temperance.calibration import Calibration, Finding, Verdict
 from temperance.facts import N_BINS, describe_confidence, describe_sizes
 from temperance.findings import (
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Pair = tuple[NDArray[Any], NDArray[np.int64]]
 
-Z90 = 1.645
 MODEL_ERROR = 0.25  # standard error of the accuracy estimate in log-odds where its parts agree,
 DISAGREEMENT = 0.3  # what each unit of their spread adds,
 ALONE = 0.45  # its size where there is one estimate (two classes),
@@ -164,7 +163,7 @@ def _believe(
     else:
         evidence = gather_evidence(z, q, profile, scene.prior.worth)
         # A doubtful prior may be right all the same: its interval lies inside.
-        told = gather_evidence(z, q, profile)
+        told = evidence if scene.prior.exact else gather_evidence(z, q, profile)
         doubt = _prior_error(scene, generator)
         both = [
             _around(e.accuracy, _standard_error(e, profile, len(z), doubt))

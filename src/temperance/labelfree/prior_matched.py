@@ -140,8 +140,6 @@ class Evidence:
     accuracy: float
     estimates: dict[str, float]
     allowed: float
-    distance: float
-    floor: float
     shrink: float
     confidence: float
 
@@ -185,7 +183,7 @@ def gather_evidence(
     z: NDArray[Any], q: Matrix, source: SourceProfile, worth: float = np.inf
 ) -> Evidence:
     """Return the estimates of accuracy and what they are made of."""
-    n, k = z.shape
+    k = len(q)
     predicted = z.argmax(axis=1)
     shrink = shrinkage(predicted, q, worth)
     sure = _from_mix(predicted, source, worth, NOISE)
@@ -199,8 +197,6 @@ def gather_evidence(
         accuracy=accuracy,
         estimates=estimates,
         allowed=_broken(sure, source),
-        distance=total_variation(predicted, q),
-        floor=noise_floor(q, jointly(n, worth)),
         shrink=shrink,
         confidence=confidence(z, source.temperature),
     )
