@@ -99,3 +99,8 @@ def test_bad_input_is_said():
         tp.fit_pseudocal(lambda x: x, np.tile([1.0, 0.0], (10, 1)))
     with pytest.raises(tp.InputError, match="mix must be"):
         tp.fit_pseudocal(lambda x: x, x, mix=0.4)
+
+
+def test_a_model_that_raises_is_told_of_with_what_it_was_given():
+    with pytest.raises(tp.InputError, match=r"On shape \(8, 3\) it raised TypeError"):
+        tp.fit_perturbed(float, np.zeros((8, 3)), np.zeros(8, int))

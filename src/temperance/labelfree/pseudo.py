@@ -124,7 +124,16 @@ def fit_perturbed(
 
 
 def _logits(model: Model, x: Array) -> Array:
-    z = check_logits(check_callable(model, "model")(x), "logits of the model")
+    function = check_callable(model, "model")
+    try:
+        made = function(x)
+    except Exception as error:
+        shape = tuple(x.shape)
+        msg = (
+            f"model must turn a batch of inputs into logits. On shape {shape} it raised {error!r}."
+        )
+        raise InputError(msg) from error
+    z = check_logits(made, "logits of the model")
     check_values(z, "logits of the model")
     return z
 
