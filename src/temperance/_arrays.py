@@ -13,6 +13,8 @@ import array_api_compat
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 Array = Any
@@ -139,3 +141,13 @@ def beside(values: NDArray[Any], x: Array) -> Array:
         values = values.copy()
     device = array_api_compat.device(x)  # pyright: ignore[reportUnknownMemberType]
     return namespace(x).asarray(values, device=device)
+
+
+def as_vector(names: Sequence[Any]) -> NDArray[Any]:
+    """Return names as a vector: of objects where NumPy has no type that keeps them apart."""
+    plain = np.asarray(list(names))
+    if plain.ndim == 1 and list(plain.tolist()) == list(names):
+        return plain
+    mixed = np.empty(len(names), dtype=object)
+    mixed[:] = list(names)
+    return mixed

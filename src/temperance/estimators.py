@@ -14,13 +14,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance import _checks
-from temperance._arrays import is_numpy, namespace, to_numpy
+from temperance._arrays import as_vector, is_numpy, namespace, to_numpy
 from temperance.labelfree.prior_matched import fit_prior_matched
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Map, Temperature
@@ -31,6 +30,7 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from temperance._arrays import Array
@@ -74,7 +74,7 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
     def _keep(self, logits: object, fitted: Map, classes: list[Any] | None) -> Self:
         self._check_columns(logits, reset=True)
         self.map_ = fitted
-        self.classes_ = _as_vector(range(self.n_features_in_) if classes is None else classes)
+        self.classes_ = as_vector(range(self.n_features_in_) if classes is None else classes)
         if isinstance(fitted, (Temperature, BiasedTemperature)):
             self.temperature_ = fitted.temperature
         return self
@@ -102,6 +102,9 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
 
 class _Supervised(_Scaling, ABC):
     """Estimators that learn from labels."""
+
+    def __init__(self, classes: Sequence[object] | None = None) -> None:
+        self.classes = classes
 
     @abstractmethod
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map: ...
@@ -149,9 +152,6 @@ class TemperatureScaling(_Supervised):
     (array([[0.75, 0.25]]), array(['cat'], dtype='<U3'))
     """
 
-    def __init__(self, classes: Sequence[object] | None = None) -> None:
-        self.classes = classes
-
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
         return fit_temperature(logits, y, sample_weight)
 
@@ -171,9 +171,6 @@ class BiasedTemperatureScaling(_Supervised):
     temperature_ : float
     classes_ : array of shape (K,)
     """
-
-    def __init__(self, classes: Sequence[object] | None = None) -> None:
-        self.classes = classes
 
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
         return fit_biased_temperature(logits, y, sample_weight)
@@ -262,10 +259,7 @@ class AttendedTemperatureScaling(_Supervised):
     """
 
     def __init__(
-        self,
-        threshold: float = 1e-5,
-        form: str = "paper",
-        classes: Sequence[object] | None = None,
+        self, threshold: float = 1e-5, form: str = "paper", classes: Sequence[object] | None = None
     ) -> None:
         self.threshold = threshold
         self.form = form
@@ -393,16 +387,6 @@ class PriorMatchedScaling(_LabelFree):
 
     def _fit(self, logits: Array) -> Map:
         return fit_prior_matched(logits, self.prior, self.source, bias=self.bias, seed=self.seed)
-
-
-def _as_vector(names: Sequence[Any]) -> NDArray[Any]:
-    """Return names as a vector: of objects where NumPy has no type that keeps them apart."""
-    plain = np.asarray(list(names))
-    if plain.ndim == 1 and list(plain.tolist()) == list(names):
-        return plain
-    mixed = np.empty(len(names), dtype=object)
-    mixed[:] = list(names)
-    return mixed
 
 
 __all__ = [

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -34,13 +35,6 @@ ROWS = 400
 CLASSES = 4
 SEPARATION = 1.6  # of the class means, in units of the noise: about two rows in three are right
 SHARPNESS = 2.5  # the logits are too large by this factor
-
-
-class Problem(NamedTuple):
-    """Logits of an overconfident classifier, and labels."""
-
-    logits: NDArray[Any]
-    labels: NDArray[Any]
 
 
 def check_calibrator(
@@ -123,7 +117,7 @@ def check_outputs_agree(estimator: Any) -> None:
     fitted = _fresh(estimator).fit(z, y)
     p = fitted.predict_proba(z)
     _near(p.sum(axis=1), 1.0, "probabilities must sum to 1")
-    _near(p, _softmax(fitted.transform(z)), "predict_proba must be the softmax of transform")
+    _near(p, softmax(fitted.transform(z), axis=1), "predict_proba must be the softmax of transform")
     _same(fitted.transform(z), fitted.map_(z), "transform must apply map_")
     _same(fitted.predict(z), fitted.classes_[p.argmax(axis=1)], "predict must take the largest")
 
@@ -336,14 +330,14 @@ def check_not_identified_raises(estimator: Any) -> None:
 # ----------------------------------------------------------------------------------- the tools
 
 
-def _problem(estimator: Any) -> Problem:
-    """Rows whose true posterior is softmax(z / SHARPNESS), for the prior of the estimator."""
+def _problem(estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return logits and labels with posterior softmax(z / SHARPNESS), for the estimator's prior."""
     given = _prior(estimator)
     q = np.full(CLASSES, 1 / CLASSES) if given is None else np.asarray(given, dtype=np.float64)
     rng = np.random.default_rng(20)
     labels = rng.choice(len(q), size=ROWS, p=q)
     features = SEPARATION * np.eye(len(q))[labels] + rng.normal(size=(ROWS, len(q)))
-    return Problem(SHARPNESS * (SEPARATION * features + np.log(q)), labels)
+    return SHARPNESS * (SEPARATION * features + np.log(q)), labels
 
 
 def _prior(estimator: Any) -> Any:
@@ -364,7 +358,7 @@ def _bad_logits(z: NDArray[Any]) -> dict[str, object]:
         "NaN": spoilt(np.nan),
         "inf": spoilt(np.inf),
         "-inf": spoilt(-np.inf),
-        "probabilities": _softmax(z),
+        "probabilities": softmax(z, axis=1),
         "words": np.full(z.shape, "a"),
         "complex numbers": z + 0j,
         "nothing": None,
@@ -375,13 +369,8 @@ def _fresh(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def _softmax(z: Any) -> NDArray[np.float64]:
-    e = np.exp(np.asarray(z, dtype=np.float64) - np.max(z, axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
 def _nll(z: Any, y: NDArray[Any]) -> float:
-    return float(-np.mean(np.log(_softmax(z)[np.arange(len(y)), y])))
+    return float(-np.mean(log_softmax(z, axis=1)[np.arange(len(y)), y]))
 
 
 def _say(good: object, message: str) -> None:

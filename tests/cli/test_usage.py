@@ -174,11 +174,7 @@ def test_json_and_complaints_do_not_mix(capsys, rows):
 
 
 def command(*arguments):
-    return [
-        sys.executable,
-        "-c",
-        "import sys; from temperance.cli import main; sys.exit(main())",
-    ] + [str(argument) for argument in arguments]
+    return [sys.executable, "-m", "temperance", *map(str, arguments)]
 
 
 def test_help_starts_at_once():

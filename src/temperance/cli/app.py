@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
-Json = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print JSON, and nothing else, on stdout.",
-    ),
-]
-Out = Annotated[Path, Parameter(name="--out")]
-OptionalOut = Annotated[Path | None, Parameter(name="--out")]
-Classes = Annotated[
-    str | None, Parameter(help="Class names: cat,dog,owl or a JSON file, if the file has none.")
-]
-Labels = Annotated[
-    Path | None, Parameter(help="Labels in a .npy file of their own, beside logits in a .npy file.")
-]
-Method = Literal["temperature", "vector", "matrix", "biased", "attended"]
+from temperance.cli.options import Classes, Json, Labels, Method, OptionalOut, Out
 
 FILES = """Files of logits: .npz and .safetensors (logits, labels, classes, prior, groups),
 .csv and .parquet (logit_0, logit_1, ..., label, group), .npy (logits alone)."""

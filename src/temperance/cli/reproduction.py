@@ -52,17 +52,19 @@ def show_item(name: str, records: list[Record]) -> None:
         for x in t.degrees(group) or [None]:
             cells = [t.get(group, m, metric, x) for m in methods]
             rows.append([group, "" if x is None else f"{x:g}", *map(_cell, cells)])
-    screen.table(("", "degree", *methods), rows)
+    if methods:
+        screen.table(("", "degree", *methods), rows)
     for group in dict.fromkeys(r.group for r in records if r.needs):
         needs = next(r.needs for r in records if r.group == group)
         screen.say(f"{group} was not run. It needs {needs['file']}. Then: {needs['command']}")  # pyright: ignore[reportOptionalSubscript]
 
 
 def show_claims(records: dict[str, list[Record]]) -> None:
-    """Print which claims hold."""
-    screen.say()
+    """Print which claims hold, of those that the records can tell."""
     rows = [(v.word, v.claim.says, v.claim.rule) for v in check(records) if v.n]
-    screen.table(("verdict", "claim", "rule"), rows)
+    if rows:
+        screen.say()
+        screen.table(("verdict", "claim", "rule"), rows)
 
 
 def _cell(record: Record | None) -> str:
