@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
-from numba import extending, types
 
-from temperance.shifts.compiled.lines import compiled, lines, to_byte
+from temperance.shifts.compiled.lines import compiled, inlined, lines, prefetch, to_byte
 from temperance.shifts.digital import cells
 
 if TYPE_CHECKING:
     from temperance.shifts.draws import Draws
 
-intrinsic: Any = extending.intrinsic
+ROWS = 4  # of cells, worked on at once
+AHEAD = 16  # rows that are on their way into the cache
 
 
 def contrast(x: Any, factor: float, _draws: Draws, out: Any) -> None:
@@ -47,17 +46,9 @@ def _contrasted(x: Any, channels: int, factor: float, out: Any) -> None:
 
 def pixelate(x: Any, factor: float, _draws: Draws, out: Any) -> None:
     """Show means over cells."""
-    height, width, channels = x.shape[1:]
-    _, groups = cells(width, factor)
-    sizes = np.array([size for size, _, _ in groups])
-    _pixelated(
-        lines(x),
-        *_rows(height, factor),
-        sizes,
-        channels,
-        _places(width, factor, channels),
-        lines(out),
-    )
+    _, height, width, channels = x.shape
+    rows, columns = _rows(height, factor), _columns(width, factor, channels)
+    _pixelated(lines(x), rows, channels, columns, lines(out))
 
 
 @lru_cache
@@ -70,96 +61,119 @@ def _rows(length: int, factor: float) -> tuple[Any, Any]:
 
 
 @lru_cache
-def _places(width: int, factor: float, channels: int) -> Any:
-    """Where a pixel finds its mean, those of neighbours by twos, threes, … lying side by side."""
+def _columns(width: int, factor: float, channels: int) -> tuple[Any, Any, Any, Any]:
+    """Sizes of cells; and what pixels show: the mean of which size from how far to the left.
+
+    Few answers are there, so a line is put together from as many lines of means, each with a mask
+    for the pixels that show it. They come in pairs.
+    """
     shown, groups = cells(width, factor)
-    place = np.empty(int(shown[-1]) + 1, np.uint32)
-    for row, (_, which, first) in enumerate(groups):
-        place[which] = row * width + first
-    return place[shown] * np.uint32(channels)
+    kind, first = np.empty((2, int(shown[-1]) + 1), np.int64)
+    for k, (_, which, begin) in enumerate(groups):
+        kind[which], first[which] = k, begin
+    seen = np.stack([kind[shown], np.arange(width) - first[shown]])
+    answers = np.unique(seen, axis=1)
+    answers = np.pad(answers, ((0, 0), (0, answers.shape[1] % 2)), mode="edge")
+    masks = (seen[:, np.newaxis] == answers[:, :, np.newaxis]).all(axis=0)
+    sizes = np.array([size for size, _, _ in groups])
+    masks = np.tile(np.repeat(masks, channels, axis=1), ROWS)
+    return sizes, answers[0], answers[1] * channels, np.uint8(255) * masks
 
 
 @compiled
-def _pixelated(
-    x: Any, tops: Any, shown: Any, sizes: Any, channels: int, places: Any, out: Any
-) -> None:
-    n, _, length = x.shape
-    means = np.empty((sizes.size + 1, length), np.uint8)
-    flat, single = means.ravel(), sizes[0] == 1
-    line = means[0 if single else sizes.size]  # a mean of one pixel is the pixel
+def _pixelated(x: Any, rows: Any, channels: int, columns: Any, out: Any) -> None:
+    """Lines are told by where they begin: to cut them out takes longer than to average them."""
+    tops, shown = rows
+    sizes, kinds, steps, masks = columns
+    n, height, length = x.shape
+    few, left = ROWS * length, steps.max()
+    plane = left + few
+    room, filled = np.zeros((sizes.size + 1) * plane, np.uint8), np.empty(few, np.uint8)
+    low = left + (0 if sizes[0] == 1 else sizes.size) * plane  # a mean of one pixel is the pixel
+    begins, covers = left + kinds * plane - steps, masks.ravel()
+    source, target = x.ravel(), out.ravel()
     for i in range(n):
-        rows = x[i].ravel()
-        for cell in range(tops.size - 1):
-            _mean(rows[tops[cell] * length :], length, tops[cell + 1] - tops[cell], line)
-            for k in range(int(single), sizes.size):
-                _mean(line, channels, sizes[k], means[k, : length - (sizes[k] - 1) * channels])
-            first = out[i, shown[cell]]
-            _pick(flat, places, channels, first)
-            for y in range(shown[cell] + 1, shown[cell + 1]):
-                again = out[i, y]
-                for j in range(length):
-                    again[j] = first[j]
+        for start in range(0, tops.size - 1, ROWS):
+            end = min(start + ROWS, tops.size - 1)
+            for k in range(start, end):
+                top, size = (i * height + tops[k]) * length, tops[k + 1] - tops[k]
+                _mean(source, top, length, size, room, low + (k - start) * length, length)
+                _call(source, top + AHEAD * length, size * length)
+            for k in range(int(sizes[0] == 1), sizes.size):
+                kept = few - (sizes[k] - 1) * channels
+                _mean(room, low, channels, sizes[k], room, left + k * plane, kept)
+            for t in range(0, kinds.size, 2):
+                _show(room, begins, t, covers, filled)
+            for k in range(start, end):
+                for y in range(shown[k], shown[k + 1]):
+                    place = (i * height + y) * length
+                    _mean(filled, (k - start) * length, 0, 1, target, place, length)
 
 
-@compiled
-def _mean(flat: Any, step: int, size: int, out: Any) -> None:
-    """Means of bytes ``step`` apart, rounded to the nearest and halves up."""
-    n = out.size
-    if size == 1:
-        for j in range(n):
-            out[j] = flat[j]
-    elif size == 2:
-        b = flat[step:]
-        for j in range(n):
-            out[j] = nb.uint8((nb.uint16(flat[j]) + nb.uint16(b[j]) + nb.uint16(1)) >> 1)
+@inlined
+def _call(flat: Any, start: int, size: int) -> None:
+    """Call bytes into the cache that are needed soon: rows read by turns are not foreseen."""
+    for j in range(start, min(start + size, flat.size), 64):
+        prefetch(flat, nb.uintp(j))
+
+
+@inlined
+def _show(room: Any, begins: Any, t: int, masks: Any, out: Any) -> None:
+    """Put the means together that masks t and t + 1 let through."""
+    a, b = nb.uintp(begins[t]), nb.uintp(begins[t + 1])
+    here, there = nb.uintp(t * out.size), nb.uintp((t + 1) * out.size)
+    if t == 0:
+        for j in range(nb.uintp(out.size)):
+            out[j] = (room[a + j] & masks[here + j]) | (room[b + j] & masks[there + j])
     else:
-        _mean_of_many(flat, step, size, out)
+        for j in range(nb.uintp(out.size)):
+            out[j] |= (room[a + j] & masks[here + j]) | (room[b + j] & masks[there + j])
 
 
 @compiled
-def _mean_of_many(flat: Any, step: int, size: int, out: Any) -> None:
-    n = out.size
-    if size == 3:
-        b, c = flat[step:], flat[2 * step :]
-        for j in range(n):
-            total = nb.uint32(flat[j]) + nb.uint32(b[j]) + nb.uint32(c[j]) + nb.uint32(1)
-            out[j] = nb.uint8((total * nb.uint32(21846)) >> nb.uint32(16))  # a third
-    elif size == 4:
-        b, c, d = flat[step:], flat[2 * step :], flat[3 * step :]
-        for j in range(n):
-            total = (nb.uint16(flat[j]) + nb.uint16(b[j])) + (nb.uint16(c[j]) + nb.uint16(d[j]))
-            out[j] = nb.uint8((total + nb.uint16(2)) >> 2)
+def _mean(flat: Any, start: int, step: int, size: int, out: Any, place: int, n: int) -> None:
+    """Means of bytes ``step`` apart, n of them, rounded to the nearest and halves up."""
+    a, b, at, end = nb.uintp(start), nb.uintp(start + step), nb.uintp(place), nb.uintp(n)
+    if size == 1:
+        for j in range(end):
+            out[at + j] = flat[a + j]
+    elif size == 2:
+        for j in range(end):
+            out[at + j] = _middle(flat[a + j], flat[b + j])
+    elif size <= 4:
+        _mean_of_three_or_four(flat, start, step, size, out, at, end)
     else:
         for j in range(n):
             total = size // 2
             for k in range(size):
-                total += np.int64(flat[j + k * step])
-            out[j] = nb.uint8(total // size)
+                total += np.int64(flat[start + j + k * step])
+            out[place + j] = nb.uint8(total // size)
 
 
-@compiled
-def _pick(flat: Any, places: Any, channels: int, out: Any) -> None:
-    """Fetch pixels: of colours the last but one byte is written twice, to move four at once."""
-    last = places.size - 1
-    if channels == 3:
-        for j in range(last):
-            copy_four(flat, nb.uintp(places[j]), out, nb.uintp(3 * j))
-    for j in range(last if channels == 3 else 0, last + 1):
-        for c in range(channels):
-            out[channels * j + c] = flat[places[j] + nb.uint32(c)]
+@inlined
+def _middle(a: int, b: int) -> Any:
+    """Mean of two, which processors have an instruction for."""
+    return nb.uint8((nb.uint16(a) + nb.uint16(b) + nb.uint16(1)) >> 1)
 
 
-@intrinsic
-def copy_four(_: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
-    """Copy four bytes, wherever they lie."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def word(array: Any, kind: Any, index: Any) -> Any:
-            data = context.make_array(kind)(context, builder, array).data
-            return builder.bitcast(builder.gep(data, [index]), ir.IntType(32).as_pointer())
-
-        value = builder.load(word(args[0], signature.args[0], args[1]), align=1)
-        builder.store(value, word(args[2], signature.args[2], args[3]), align=1)
-        return context.get_dummy_value()
-
-    return types.void(source, start, target, place), generate
+@inlined
+def _mean_of_three_or_four(
+    flat: Any, start: int, step: int, size: int, out: Any, at: int, end: int
+) -> None:
+    a, b = nb.uintp(start), nb.uintp(start + step)
+    c, d = nb.uintp(start + 2 * step), nb.uintp(start + 3 * step)
+    if size == 3:
+        for j in range(end):
+            pair = nb.uint16(flat[a + j]) + nb.uint16(flat[b + j])
+            total = nb.uint16(pair + nb.uint16(flat[c + j]) + nb.uint16(1))
+            # A third, without leaving sixteen bits: 85/255 of the total.
+            most = nb.uint16(total * nb.uint16(85))
+            more = nb.uint16(most >> nb.uint16(8))
+            out[at + j] = nb.uint8(nb.uint16(most + more + nb.uint16(1)) >> nb.uint16(8))
+    else:
+        for j in range(end):
+            p, q, r, s = flat[a + j], flat[b + j], flat[c + j], flat[d + j]
+            x, y = _middle(p, q), _middle(r, s)
+            # Rounded up twice, it is one too large if it was rounded up both times.
+            twice = (x ^ y) & ((p ^ q) | (r ^ s)) & nb.uint8(1)
+            out[at + j] = _middle(x, y) - nb.uint8(twice)
