@@ -7,7 +7,7 @@ import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.prior_matched import gather_evidence
+from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])

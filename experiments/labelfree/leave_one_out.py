@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scenarios
 
-from temperance.labelfree.prior_matched import STRETCH, believe, gather_evidence
+from temperance.labelfree.evidence import STRETCH, believe, gather_evidence, undo
 from temperance.labelfree.profile import SourceProfile
 
 GRID = np.round(np.arange(0.9, 1.75, 0.1), 2)
@@ -30,7 +30,8 @@ def errors(family: str, cache: Path, data_dir: Path) -> np.ndarray:
         seen = gather_evidence(s.target, s.prior, profile)
         truth = float((s.target.argmax(axis=1) == s.labels).mean())
         others = [seen.estimates["typical"], seen.estimates["histogram"]]
-        believed = [believe(s.target, s.prior, seen.shrink, profile, value) for value in GRID]
+        undone = undo(s.target, s.prior, seen.shrink, profile)
+        believed = [believe(s.target, *undone, profile, value) for value in GRID]
         table.append([abs(np.median([*others, b]) - truth) for b in believed])
     return np.mean(table, axis=0)
 

@@ -8,8 +8,8 @@ import numpy as np
 from prototype import fit_prototype
 
 import temperance as tp
+from temperance.labelfree.evidence import shrinkage
 from temperance.labelfree.matching import match_prior
-from temperance.labelfree.prior_matched import shrinkage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

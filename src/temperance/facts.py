@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from temperance.findings import Scene
     from temperance.interval import Interval
-    from temperance.labelfree.prior_matched import Evidence
+    from temperance.labelfree.evidence import Evidence
 
     Matrix = NDArray[np.float64]
 

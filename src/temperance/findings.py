@@ -14,7 +14,7 @@ from scipy.special import gammaincc
 
 from temperance.audit import Z90
 from temperance.calibration import Finding
-from temperance.labelfree.prior_matched import (
+from temperance.labelfree.evidence import (
     Evidence,
     jointly,
     log_odds,

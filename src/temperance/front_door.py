@@ -34,16 +34,9 @@ from temperance.findings import (
     reasons_to_refuse,
 )
 from temperance.interval import Interval
+from temperance.labelfree.evidence import CHANCE, Evidence, expit, gather_evidence, log_odds
 from temperance.labelfree.matching import confidence, match_confidence, probabilities
-from temperance.labelfree.prior_matched import (
-    CHANCE,
-    Evidence,
-    expit,
-    gather_evidence,
-    log_odds,
-    solve,
-    solve_without_source,
-)
+from temperance.labelfree.prior_matched import solve, solve_without_source
 from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import bin_index

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.prior_matched import noise_floor
+from temperance.labelfree.evidence import gather_evidence, noise_floor, rescaling
+from temperance.labelfree.prior_matched import solve
+from temperance.labelfree.profile import SourceProfile
+from temperance.maps import IDENTITY
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5, 0.0])
 
@@ -89,12 +94,50 @@ def test_without_a_source_it_beats_uts(scene):
     assert brier(ours, scene) < brier(tp.fit_uts(scene.target, scene.prior), scene)
 
 
-def test_the_temperature_stays_near_the_one_without_bias():
-    # One class is nearly all of the target: the belief equation alone would send T to infinity.
+def test_a_belief_that_no_temperature_meets_does_not_run_away():
+    # One class is nearly all of the target: by the belief equation alone T would be 0.
     q = np.array([0.94, 0.02, 0.02, 0.01, 0.01])
     s = scenes.shifted(k=5, signal=1.0, offset=np.array([-2.0, 1, 0, 0, 0]), prior=q)
     without = tp.fit_prior_matched(s.target, q, s.source, bias=False).temperature
-    assert without / 3.31 <= fit(s).temperature <= without * 3.31
+    evidence = gather_evidence(s.target, q, SourceProfile.of(*s.source, q))
+    ours = fit(s)
+    assert evidence.undone <= ours.temperature <= without
+    truth = tp.BiasedTemperature(s.temperature, s.bias)
+    assert brier(ours, s) - brier(truth, s) < 0.05 * (brier(IDENTITY, s) - brier(truth, s))
+
+
+@pytest.mark.parametrize("signal", [3.0, 2.0])
+@pytest.mark.parametrize("size", [1.0, 2.0, 3.0])
+def test_rows_that_look_mended_tell_the_temperature(size, signal):
+    """The stronger the offset, the less the accuracy before it says about T."""
+    alone, weighed = [], []
+    for seed in range(8):
+        offset = size * np.random.default_rng(seed).normal(size=10)
+        s = scenes.shifted(signal=signal, home=3.0, offset=offset, seed=seed)
+        profile = SourceProfile.of(*s.source, s.prior)
+        evidence = gather_evidence(s.target, s.prior, profile)
+        for errors, seen in ((weighed, evidence), (alone, replace(evidence, mended=None))):
+            t, _ = solve(s.target, s.prior, profile, seen, bias=True)
+            errors.append(abs(np.log(t / s.temperature)))
+    assert np.mean(weighed) < 0.75 * np.mean(alone)
+
+
+def test_the_scale_is_told_through_any_offset():
+    plain = scenes.shifted(signal=3.0, home=3.0, stretch=1.7)
+    offset = np.linspace(-9, 9, 10)
+    profile = SourceProfile.of(*plain.source, plain.prior)
+    assert rescaling(plain.target, profile) == pytest.approx(1.7, rel=0.03)
+    assert rescaling(plain.target + offset, profile) == pytest.approx(
+        rescaling(plain.target, profile), rel=1e-9
+    )
+
+
+def test_rows_that_are_all_the_same_have_no_scale(scene):
+    same = np.tile(scene.target[:1], (500, 1))
+    with pytest.raises(tp.NotIdentified, match="target logits are the same in every row"):
+        fit(scene, target=same)
+    with pytest.raises(tp.NotIdentified, match="source logits are the same in every row"):
+        fit(scene, source=(same, scene.source[1][:500]))
 
 
 def test_the_noise_of_a_count_is_that_of_simulated_counts():

@@ -19,8 +19,8 @@ import numpy as np
 from temperance._checks import InputError, check_choice, check_number, check_prior, check_seed
 from temperance.interval import Interval
 from temperance.labelfree import matching
+from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.matching import probabilities
-from temperance.labelfree.prior_matched import gather_evidence
 from temperance.labelfree.profile import SourceProfile, as_source_rows, centre, sample_size
 from temperance.labelfree.transport import fit_transport
 from temperance.maps import Temperature

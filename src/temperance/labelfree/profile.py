@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 IDEAL_ROWS = 2.0  # pseudo-rows with the ideal pattern, so that a class with few rows has one too
+ROUNDING = 1e-12  # of the largest logit
 MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # of a sample
 
 
@@ -53,8 +54,8 @@ class SourceProfile:
         Of `fit_temperature`; 1 where it is not identified.
     identified : bool
         Whether it is.
-    norm : float
-        Root mean square length of the centred logits.
+    spread : float
+        Of the logits, see `spread`.
     patterns : array of shape (K, K)
         One row per class.
     scores : array of shape (n,)
@@ -69,7 +70,7 @@ class SourceProfile:
     mix: Matrix
     temperature: float
     identified: bool
-    norm: float
+    spread: float
     patterns: Matrix
     scores: Matrix
     below: Matrix
@@ -85,8 +86,7 @@ class SourceProfile:
         weight = np.full(n, 1 / n) if prior is None else class_weights(labels, prior)
         effective = 1 / float(weight @ weight)
         error = float(np.clip(1 - weight @ right, 0.5 / effective, 1 - 0.5 / effective))
-        norm = source_length(logits)
-        ideal = (np.eye(k) - 1 / k) * norm
+        ideal = (np.eye(k) - 1 / k) * source_length(logits)
         count = np.bincount(labels, minlength=k) + IDEAL_ROWS
         total = class_sums(logits, labels) + IDEAL_ROWS * ideal
         # Each row is compared with the pattern of the others: a row is always like itself.
@@ -104,7 +104,7 @@ class SourceProfile:
             mix=cast("Matrix", np.bincount(predicted, weight, k)),
             temperature=temperature,
             identified=identified,
-            norm=norm,
+            spread=spread(logits, weight, "source logits"),
             patterns=total / count[:, None],
             scores=scores[order],
             below=np.cumsum(weight[order]),
@@ -209,19 +209,30 @@ def row_lengths(logits: NDArray[Any]) -> Matrix:
     return largest * np.sqrt(np.einsum("ij,ij->i", centred, centred))
 
 
-def mean_length(logits: NDArray[Any]) -> float:
-    """Return the root mean square length of centred rows."""
-    lengths = row_lengths(logits)
-    largest = float(lengths.max())
-    return largest * float(np.sqrt(np.mean((lengths / largest) ** 2))) if largest > 0 else 0.0
+def spread(
+    logits: NDArray[Any], weight: Matrix | None = None, name: str = "target logits"
+) -> float:
+    """Return the root mean square distance of centred rows from their mean.
+
+    It is the scale of the logits, whatever was added to each class: an offset has no spread.
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    distances = row_lengths(z - np.average(z, axis=0, weights=weight))
+    largest = float(distances.max())
+    if largest <= ROUNDING * float(np.abs(z).max()):
+        msg = f"{name} are the same in every row, but for a constant, so they have no scale."
+        raise NotIdentified(msg)
+    return largest * float(np.sqrt(np.average((distances / largest) ** 2, weights=weight)))
 
 
 def source_length(logits: NDArray[Any]) -> float:
     """Return the mean length of source rows; without one they say nothing about a temperature."""
-    length = mean_length(logits)
-    if length == 0:
+    lengths = row_lengths(logits)
+    largest = float(lengths.max())
+    if largest == 0:
         msg = "source logits are constant in every row, so no temperature changes anything."
         raise NotIdentified(msg)
+    length = largest * float(np.sqrt(np.mean((lengths / largest) ** 2)))
     check_scale(length, "source logits")
     return length
 
