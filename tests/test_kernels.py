@@ -155,6 +155,27 @@ def test_beyond_the_range_of_exp_there_is_nothing():
     assert (value, *derivatives) == pytest.approx((1e5, 1e5, *[0] * 7), abs=1e-200)
 
 
+@pytest.mark.parametrize("kind", ["compiled", "numpy"])
+@pytest.mark.parametrize("k", [2, 10, 33, 600])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e101, -1e101])
+def test_a_value_unfit_to_compute_with_shows_in_the_spread(bad, k, kind, request):
+    if kind == "numpy":
+        request.getfixturevalue("numpy_only")
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(70, k)), rng.integers(k, size=70)
+    for row, column in ((0, 0), (69, k - 1), (33, k // 2)):
+        hurt = z.copy()
+        hurt[row, column] = bad
+        weight = np.ones(70)
+        weight[row] = 0
+        for w in (None, weight):
+            assert np.isnan(temperature_moments(Block(hurt, y, w), 0.7)[-2])
+    sound = temperature_moments(Block(z * 1e98, y, None), 1e-98)  # a sum of them would be too large
+    plain = temperature_moments(Block(z, y, None), 1.0)
+    assert sound[:-4] == pytest.approx(plain[:-4], rel=1e-9)
+    assert sound[-2] == pytest.approx(plain[-2] * 1e98)
+
+
 SWITCHES = {
     "TEMPERANCE_NUMBA": "0",
     "NUMBA_DISABLE_JIT": "1",

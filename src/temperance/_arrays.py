@@ -10,6 +10,7 @@ import numbers
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import array_api_compat
+import array_api_compat.numpy as _numpy_namespace
 import numpy as np
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def is_torch(x: object) -> bool:
 
 def namespace(x: Array) -> Any:
     """Return the Array API namespace of ``x``."""
-    return array_api_compat.array_namespace(x)
+    return _numpy_namespace if is_numpy(x) else array_api_compat.array_namespace(x)
 
 
 def _in_a_namespace(x: object) -> bool:

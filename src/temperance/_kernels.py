@@ -12,6 +12,8 @@ at both ends of the scale, which decide whether it has a minimum between them:
 
     below = Σ W (max z - z)      above = Σ W (z - mean z)      spread = Σ A (max z - mean z)
 
+The spread is NaN where a logit is not finite, or too large for its square to be so.
+
 Everything is float64 whatever the input. The code below is the reference and runs on any Array API
 library, where the block is; NumPy blocks go to `temperance._fused` when Numba is installed, which
 gives two more derivatives: they cost it little, and a fit is done after one pass more often.
@@ -20,6 +22,7 @@ gives two more derivatives: they cost it little, and a fit is done after one pas
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._arrays import beside, is_numpy, namespace
+from temperance._checks import LARGEST, are_sound
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -66,10 +70,12 @@ def temperature_moments(block: Block, beta: float, *, rough: bool = False) -> To
     narrow = rough and block.logits.dtype == xp.float32
     with np.errstate(over="ignore", invalid="ignore"):  # who fits checks the scale
         z = xp.astype(block.logits, xp.float32 if narrow else xp.float64)
-        z -= xp.max(z, axis=1, keepdims=True)
+        top = xp.max(z, axis=1, keepdims=True)
+        z -= top
         one = xp.ones_like(z[0, :])
         own, mass = _of_labels(z, block)
-        mean = (z @ one) / z.shape[1]
+        shifts = z @ one
+        mean, reach = shifts / z.shape[1], float(xp.max(xp.abs(top[:, 0]) + xp.abs(shifts)))
         below = -float(xp.sum(own))
         z *= beta
         s0, *moments = _power_sums(z, one)
@@ -77,8 +83,9 @@ def temperature_moments(block: Block, beta: float, *, rough: bool = False) -> To
         cumulants = cumulants_of(*centred_moments(m1, *others))
         sums = xp.stack([xp.log(s0), m1, *cumulants, mean, xp.ones_like(mass)]) @ mass
         value, first, *others, means, total = (float(sums[j]) for j in range(DERIVATIVES + 3))
+    spread = -means if reach <= LARGEST or are_sound(block.logits) else math.nan
     target = beta * below
-    edges = (below, -below - means, -means, total)
+    edges = (below, spread - below, spread, total)
     return (value + target, first + target, *others, *edges)
 
 

@@ -180,3 +180,40 @@ def test_in_sample_likelihood_is_never_worse_than_without_a_map(seed, sharpness)
     except tp.NotIdentified:
         return
     assert tp.metrics.nll(fitted(z), y) <= tp.metrics.nll(z, y) + 1e-14
+
+
+UNFIT = {
+    "NaN": (np.nan, "must be finite. Row {}, class {} is NaN"),
+    "infinity": (-np.inf, "must be finite. Row {}, class {} is -inf"),
+    "too large": (1e101, "must lie within ±1e.100, .*Row {}, class {} is 1e.101"),
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("n", [50, 2_000, 20_000])
+@pytest.mark.parametrize("what", UNFIT)
+def test_an_unfit_value_is_named_wherever_it_is(what, n, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr("temperance._kernels.fused", lambda: None)
+        monkeypatch.setattr("temperance.supervised.temperature.fused", lambda: None)
+    z, y = logits(n, 10, sharpness=2.0)
+    value, words = UNFIT[what]
+    weight = np.ones(n)
+    for row, column in ((0, 0), (n - 1, 9), (n // 2 + 1, 4)):
+        hurt = z.copy()
+        hurt[row, column] = value
+        weight[:] = 1
+        weight[row] = 0
+        for w in (None, weight):
+            with pytest.raises(tp.InputError, match=words.format(row, column)):
+                tp.fit_temperature(hurt, y, w)
+
+
+def test_of_several_errors_the_unfit_value_is_told_first():
+    z, y = logits(40, 5, sharpness=2.0)
+    z = -np.sort(-z, axis=1)
+    with pytest.raises(tp.InputError, match="sorted or top-k"):
+        tp.fit_temperature(z, y)
+    z[7, 4] = -np.inf  # and still sorted
+    with pytest.raises(tp.InputError, match="Row 7, class 4 is -inf"):
+        tp.fit_temperature(z, y)

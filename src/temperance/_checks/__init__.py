@@ -18,7 +18,9 @@ from temperance._checks.labels import (
     check_weights,
 )
 from temperance._checks.logits import (
+    LARGEST,
     BlockCheck,
+    are_sound,
     check_finite,
     check_logits,
     check_range,
@@ -36,9 +38,11 @@ from temperance._checks.scalars import (
 )
 
 __all__ = [
+    "LARGEST",
     "BlockCheck",
     "InputError",
     "NotIdentified",
+    "are_sound",
     "check_callable",
     "check_choice",
     "check_classes",

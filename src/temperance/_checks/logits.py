@@ -94,17 +94,17 @@ class BlockCheck:
         self._simplex = True
         self._falling = self._rising = True
 
-    def see(self, block: Array) -> None:
-        """Look at one block of rows (in order), where it lives; raise at a NaN or infinity."""
-        check_finite(block, self.name, self._start + self.rows)
+    def see(self, block: Array, *, values: bool = True) -> None:
+        """Look at one block of rows (in order), where it lives; raise at a NaN or infinity.
+
+        Without ``values``, somebody else looks for those.
+        """
+        if values:
+            check_finite(block, self.name, self._start + self.rows)
         if self._simplex:
             self._simplex = _on_simplex(block)
-        xp = namespace(block) if self._falling or self._rising else None
-        for rows in (block[:1, :], block):  # the first row mostly settles it
-            if xp is not None and (self._falling or self._rising):
-                left, right = rows[:, :-1], rows[:, 1:]
-                self._falling &= bool(xp.all(right <= left))
-                self._rising &= bool(xp.all(right >= left))
+        self._falling = self._falling and _in_order(block[:, :-1], block[:, 1:])
+        self._rising = self._rising and _in_order(block[:, 1:], block[:, :-1])
         self.rows += int(block.shape[0])
 
     def __add__(self, other: BlockCheck) -> BlockCheck:
@@ -183,6 +183,11 @@ def check_finite(block: Array, name: str, start: int = 0) -> None:
     raise InputError(msg)
 
 
+def are_sound(block: Array) -> bool:
+    """Return whether all values are finite and small enough to compute with."""
+    return _first_beyond(block, LARGEST) is None
+
+
 def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
     """Row and class of the first value that is not finite or larger than ``bound``, if any."""
     if _sum_of_squares(block) <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
@@ -226,8 +231,18 @@ def check_simplex(p: NDArray[Any], name: str) -> None:
         raise InputError(msg)
 
 
+def _in_order(left: Array, right: Array) -> bool:
+    """Return whether nothing on the right is above what is left of it."""
+    if not (right[0, 0] <= left[0, 0] and right[0, -1] <= left[0, -1]):  # mostly settles it
+        return False
+    all_of = namespace(left).all
+    return bool(all_of(right[:1, :] <= left[:1, :])) and bool(all_of(right <= left))
+
+
 def _on_simplex(block: Array) -> bool:
     xp = namespace(block)
+    if xp.min(block[:1, :]) < 0:  # as a rule
+        return False
     tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(block.dtype).eps))  # bfloat16 is coarser
     for rows in (block[:1, :], block):  # the first row mostly settles it
         if xp.min(rows) < 0 or xp.max(rows) > 1 + tolerance:

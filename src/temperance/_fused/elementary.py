@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
-from numba import extending, types
+from numba import types
+
+from temperance._fused.traced import STRICT, SUMS, formula, intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +24,6 @@ NARROW = 32  # classes up to which rows are laid side by side
 LANES = 64  # of them
 CHUNK = 512  # classes of a wide row whose exponentials are in the first-level cache together
 VECTOR = 16  # of which whole multiples are summed
-
-# What LLVM may do to sums. Polynomials, and a rounding by adding a large number, must stay.
-SUMS = {"reassoc", "contract", "nsz", "arcp"}
-STRICT = {"contract"}
 
 LOWEST = -1021.0  # 2 to this is the smallest that needs no care, and nothing beside 1
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
@@ -52,8 +50,6 @@ def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 # ------------------------------------------------------------------------------- elementary
 
-intrinsic: Any = extending.intrinsic
-
 
 @intrinsic
 def _bits(_: Any, x: Any) -> Any:
@@ -63,16 +59,6 @@ def _bits(_: Any, x: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(types.uint64))
 
     return types.uint64(x), generate
-
-
-@intrinsic
-def _float(_: Any, x: Any) -> Any:
-    """Return the float with these bits."""
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(x), generate
 
 
 @intrinsic
@@ -87,43 +73,64 @@ def larger(_: Any, x: Any, y: Any) -> Any:
     return x(x, y), generate
 
 
-@inlined(fastmath=STRICT)
-def exp2(x: float) -> float:
-    """Return 2^x for -1021 ≤ x ≤ 0: ``x = n + f`` with n whole, ``2^x = 2^n (1 + f q(f))``."""
-    shifted = x + SHIFT
-    f = x - (shifted - SHIFT)
-    q = 7.070978188179365e-09
-    q = q * f + 1.0205905970852828e-07
-    q = q * f + 1.3215451631814141e-06
-    q = q * f + 1.5252672922413522e-05
-    q = q * f + 0.00015403530424778412
-    q = q * f + 0.0013333558200797856
-    q = q * f + 0.009618129107618665
-    q = q * f + 0.05550410866465166
-    q = q * f + 0.24022650695910075
-    q = q * f + 0.6931471805599462
-    return _float(_bits(q * f + 1.0) + (_bits(shifted) << np.uint64(52)))
+def horner(x: Any, *coefficients: float) -> Any:
+    """Return a polynomial, its highest power first."""
+    q: Any = coefficients[0]
+    for c in coefficients[1:]:
+        q = q * x + c
+    return q
 
 
-@inlined(fastmath=STRICT)
-def log(s: float) -> float:
+def power_of_two(x: Any, digits: int, *coefficients: float) -> Any:
+    """Return 2^x for x ≤ 0: ``x = n + f`` with n whole, ``2^x = 2^n (1 + f q(f))``."""
+    shift = 1.5 * 2.0**digits  # as SHIFT
+    shifted = x + shift
+    f = x - (shifted - shift)
+    return (horner(f, *coefficients, 1.0).bits() + (shifted.bits() << digits)).number()
+
+
+def _exp2(x: Any) -> Any:
+    """Return 2^x for -1021 ≤ x ≤ 0."""
+    return power_of_two(
+        x,
+        52,
+        7.070978188179365e-09,
+        1.0205905970852828e-07,
+        1.3215451631814141e-06,
+        1.5252672922413522e-05,
+        0.00015403530424778412,
+        0.0013333558200797856,
+        0.009618129107618665,
+        0.05550410866465166,
+        0.24022650695910075,
+        0.6931471805599462,
+    )
+
+
+def logarithm(s: Any) -> Any:
     """Return log s for 1 ≤ s < 2^1000: ``s = 2^n m``, ``log m = 2 artanh((m - 1) / (m + 1))``."""
-    bits = _bits(s)
-    m = _float((bits & np.uint64(0x000FFFFFFFFFFFFF)) | np.uint64(0x3FF0000000000000))
-    n = _float((bits >> np.uint64(52)) | np.uint64(0x4330000000000000)) - (2.0**52 + 1023)
-    above = m > SQRT2
-    m = 0.5 * m if above else m
-    n = n + 1 if above else n
+    bits = s.bits()
+    m = ((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000).number()
+    n = ((bits >> 52) | 0x4330000000000000).number() - (2.0**52 + 1023)
+    n = m.above(SQRT2, n + 1, n)
+    m = m.above(SQRT2, m * 0.5, m)
     f = (m - 1) / (m + 1)
     g = f * f
-    q = 0.07308224842521703
-    q = q * g + 0.07665860800278021
-    q = q * g + 0.09091444562630861
-    q = q * g + 0.1111110556739754
-    q = q * g + 0.14285714312987743
-    q = q * g + 0.19999999999949752
-    q = q * g + 0.3333333333333335
-    return n * LN2_HIGH + (2 * (f + f * g * q) + n * LN2_LOW)
+    q = horner(
+        g,
+        0.07308224842521703,
+        0.07665860800278021,
+        0.09091444562630861,
+        0.1111110556739754,
+        0.14285714312987743,
+        0.19999999999949752,
+        0.3333333333333335,
+    )
+    return n * LN2_HIGH + ((f + f * g * q) * 2 + n * LN2_LOW)
+
+
+exp2 = formula(_exp2, flags=STRICT)
+log = formula(logarithm, flags=STRICT)
 
 
 @inlined()

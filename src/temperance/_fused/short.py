@@ -17,64 +17,38 @@ from numba import types
 from temperance._fused.elementary import (
     LOG2_E,
     NARROW,
-    STRICT,
     VECTOR,
     U,
     as_contiguous,
-    inlined,
-    intrinsic,
     jit,
     largest,
+    power_of_two,
     read_only,
 )
 from temperance._fused.matching import beliefs
+from temperance._fused.traced import STRICT, formula
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOWEST = np.float32(-126)  # 2 to this is the smallest that needs no care
-SHIFT = np.float32(1.5 * 2.0**23)  # added to a float, leaves the nearest integer in its last bits
-ONE = np.float32(1)
-C0, C1, C2, C3, C4, C5 = (
-    np.float32(c)
-    for c in (
-        0.693147188,
-        0.2402265076,
-        0.05550357114,
-        0.009618082557,
-        0.001339086336,
+
+
+def _exp2(x: Any) -> Any:
+    """Return 2^x for -126 ≤ x ≤ 0."""
+    return power_of_two(
+        x,
+        23,
         0.0001545316295,
+        0.001339086336,
+        0.009618082557,
+        0.05550357114,
+        0.2402265076,
+        0.693147188,
     )
-)
 
 
-@intrinsic
-def _bits(_: Any, x: Any) -> Any:
-    """Return the bits of a float as an integer."""
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.uint32))
-
-    return types.uint32(x), generate
-
-
-@intrinsic
-def _float(_: Any, x: Any) -> Any:
-    """Return the float with these bits."""
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float32))
-
-    return types.float32(x), generate
-
-
-@inlined(fastmath=STRICT)
-def exp2(x: Any) -> Any:
-    """Return 2^x for -126 ≤ x ≤ 0, as its namesake does."""
-    shifted = x + SHIFT
-    f = x - (shifted - SHIFT)
-    q = ((((C5 * f + C4) * f + C3) * f + C2) * f + C1) * f + C0
-    return _float(np.uint32(_bits(q * f + ONE) + (_bits(shifted) << np.uint32(23))))
+exp2 = formula(_exp2, flags=STRICT, real=types.float32)
 
 
 def _beliefs(z: Any, beta: Any, bias: Any, share: Any) -> Any:

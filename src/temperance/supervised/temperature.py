@@ -16,7 +16,7 @@ from temperance._checks import InputError, NotIdentified, check_scale
 from temperance._kernels import fused, temperature_moments
 from temperance._solve import TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
-from temperance.rows import Rows, as_labelled_rows
+from temperance.rows import Rows, Totals, as_labelled_rows
 
 FEW = 300  # rows below which a sample is not worth its while
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
@@ -85,11 +85,19 @@ def _minimise(rows: Rows, start: float, tolerance: float = TOLERANCE) -> Solutio
     rough = tolerance > TOLERANCE
 
     def moments(beta: float) -> tuple[float, ...]:
-        totals = rows.reduce(lambda block: temperature_moments(block, beta, rough=rough))
+        totals = _totals(rows, beta, rough=rough)
         _check_identified(rows.n, *totals[-4:])
         return totals[:-4]
 
     return minimise_in_scale(moments, start, tolerance=tolerance)
+
+
+def _totals(rows: Rows, beta: float, *, rough: bool) -> Totals:
+    """Return the moments of all rows, whose spread is NaN where a logit is not finite."""
+    return rows.reduce_vouched(
+        lambda block: temperature_moments(block, beta, rough=rough),
+        lambda totals: not math.isnan(totals[-2]),
+    )
 
 
 def _check_identified(n: int, below: float, above: float, spread: float, mass: float) -> None:
@@ -137,5 +145,5 @@ def _start(rows: Rows) -> float:
 
 
 def _crude(rows: Rows) -> float:
-    *_, spread, mass = rows.reduce(lambda block: temperature_moments(block, 0.0, rough=True))
+    *_, spread, mass = _totals(rows, 0.0, rough=True)
     return 4 * mass / spread if 0 < spread < math.inf else 1.0
