@@ -21,27 +21,31 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def stretch() -> str:
-    """Return how little the constant depends on the families it was chosen on."""
-    head = [
-        "family",
-        "best value here",
-        "best on the others",
-        "error with best here",
-        "error, left out",
-        "error as shipped",
-    ]
+def left_out(name: str, digits: int, **more: tuple[str, str]) -> str:
+    """Return how little a constant depends on the families it was chosen on."""
     keys = ("error_with_best_here", "error_with_best_on_others", "error_as_shipped")
+    heads = ["error with best here", "error, left out", "error as shipped", *more]
     rows = [
         [
-            plain(name),
+            plain(family),
             f"{f['best_here']:g}",
             f"{f['best_on_others']:g}",
-            *(f"{f[k]:.3f}" for k in keys),
+            *(f"{f[k]:.{digits}f}" for k in keys),
+            *(form.format(f[key]) for key, form in more.values()),
         ]
-        for name, f in record("leave_one_out")["families"].items()
+        for family, f in record("leave_one_out")[name].items()
     ]
-    return table(head, rows)
+    return table(["family", "best value here", "best on the others", *heads], rows)
+
+
+def stretch() -> str:
+    """Return the study of STRETCH."""
+    return left_out("families", 3)
+
+
+def mended() -> str:
+    """Return the study of TWICE, with the ratio of errors that it stands for."""
+    return left_out("mended", 1, **{"ratio of errors": ("ratio_of_errors", "{:.1f}")})
 
 
 def regret() -> str:
@@ -218,6 +222,7 @@ def plain(name: str) -> str:
 
 TABLES = {
     "stretch": stretch,
+    "mended": mended,
     "regret": regret,
     "families": families,
     "verdicts": verdicts,

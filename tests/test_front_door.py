@@ -9,6 +9,7 @@ import scenes
 import temperance as tp
 from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
+from temperance.maps import IDENTITY
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
 
@@ -40,6 +41,18 @@ def test_no_evidence_keeps_the_source_temperature():
     cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
     assert cal.verdict == "no-evidence"
     assert cal.temperature.value == tp.fit_temperature(*s.source).temperature
+
+
+def test_a_source_temperature_that_does_not_suit_is_not_kept():
+    # Too sure of itself by a factor two at home, the model is calibrated on logits half as large.
+    s = scenes.shifted(k=5, n=4000, signal=3.0, home=3.0, scale=6.0, stretch=0.5)
+    cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
+    assert cal.verdict == "no-evidence"
+    assert cal.map == IDENTITY
+    assert "TP203" in {finding.code for finding in cal.findings}
+    z, y = s.held_out
+    kept = tp.fit_temperature(*s.source)
+    assert tp.metrics.ece(z, y) < 0.5 * tp.metrics.ece(np.asarray(kept(z)), y)
 
 
 def test_contradicting_estimates_are_refused(scene, monkeypatch):

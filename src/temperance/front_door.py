@@ -9,7 +9,8 @@ gives one of three verdicts:
     improved      over what the accuracy may be, the expected calibration error of the model's own
                   confidence exceeds 1.75 times that of the map by at least one point, and
                   where the map is the surer of the two, is larger everywhere
-    no-evidence   neither: the source temperature is kept where there is one, else the identity
+    no-evidence   neither: the source temperature is kept where there is one, unless by the same
+                  measure the model's own confidence is better; else the identity
 """
 
 from __future__ import annotations
@@ -261,7 +262,10 @@ def _answer(
         before, after = _errors(own, imagined), _errors(imagined[0], imagined)
         surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
         verdict = _judge(before, after, surer=surer)
-        chosen, method = _choose(verdict, beliefs, scene)
+        chosen, method = beliefs.maps[0], "uts" if scene.profile is None else "prior-matched"
+        if verdict == "no-evidence":
+            chosen, method, why = _fall_back(scene, before, imagined)
+            findings = [*findings, *why]
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
     return Calibration(
@@ -288,18 +292,32 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
 
 
 def _judge(before: Matrix, after: Matrix, *, surer: bool) -> Verdict:
-    enough = float((before - MARGIN * after) @ QUADRATURE) > WORTH
     # A shift costs a model more than it admits, so that one is too modest must hold throughout.
     certain = not surer or bool((before >= after).all())
-    return "improved" if enough and certain else "no-evidence"
+    return "improved" if certain and _exceeds(before, after) else "no-evidence"
 
 
-def _choose(verdict: Verdict, beliefs: Beliefs, scene: Scene) -> tuple[Map, str]:
-    if verdict == "improved":
-        return beliefs.maps[0], "prior-matched" if scene.profile is not None else "uts"
-    if verdict == "no-evidence" and scene.profile is not None and scene.profile.identified:
-        return Temperature(scene.profile.temperature), "source temperature"
-    return IDENTITY, "identity"
+def _exceeds(worse: Matrix, better: Matrix) -> bool:
+    """Return whether an expected error exceeds another by enough to act on it."""
+    return float((worse - MARGIN * better) @ QUADRATURE) > WORTH
+
+
+def _fall_back(scene: Scene, own: Matrix, imagined: list[Matrix]) -> tuple[Map, str, list[Finding]]:
+    """Return the source's temperature, or the identity where that is the better of the two."""
+    profile = scene.profile
+    if profile is None or not profile.identified:
+        return IDENTITY, "identity", []
+    kept = Temperature(profile.temperature)
+    errors = _errors(_apply(kept, scene.z), imagined)
+    if not _exceeds(errors, own):
+        return kept, "source temperature", []
+    unfit = Finding(
+        "TP203",
+        f"The temperature of the source, {kept.temperature:.3g}, does not suit these rows.",
+        {"error": float(errors @ QUADRATURE), "error_of_the_model": float(own @ QUADRATURE)},
+        "The model's own confidence is kept: it is expected to be much nearer to the truth.",
+    )
+    return IDENTITY, "identity", [unfit]
 
 
 def _errors(p: Matrix, imagined: list[Matrix]) -> Matrix:
