@@ -70,7 +70,7 @@ def temperature_moments(block: Block, beta: float, *, rough: bool = False) -> To
     narrow = rough and block.logits.dtype == xp.float32
     with np.errstate(over="ignore", invalid="ignore"):  # who fits checks the scale
         z = xp.astype(block.logits, xp.float32 if narrow else xp.float64)
-        top = xp.max(z, axis=1, keepdims=True)
+        top = xp.astype(xp.max(block.logits, axis=1, keepdims=True), z.dtype)
         z -= top
         one = xp.ones_like(z[0, :])
         own, mass = _of_labels(z, block)
@@ -97,7 +97,8 @@ def _of_labels(z: Array, block: Block) -> tuple[Array, Array]:
     if y is None:
         return xp.zeros_like(mass), mass
     if y.ndim == 1:
-        return mass * xp.take_along_axis(z, beside(y, z)[:, None], axis=1)[:, 0], mass
+        places = beside(np.arange(y.size) * z.shape[1] + y, z)
+        return mass * xp.take(xp.reshape(z, (-1,)), places), mass
     soft = xp.astype(beside(y, z), z.dtype)
     return mass * xp.vecdot(z, soft), mass * xp.sum(soft, axis=1)
 
