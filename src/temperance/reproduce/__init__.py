@@ -118,9 +118,8 @@ def run(
         if cells not in group:
             continue
         path = records / f"{group}.json"
-        # What was missing may have come: only numbers are kept.
-        kept = [r for r in read(path) if r.needs is None] if path.exists() else []
-        there = {r.method for r in kept}
+        kept = read(path) if path.exists() else []
+        there = {r.method for r in kept if r.needs is None}  # what was missing may have come
         asked = methods or [m for m in item.methods if m not in there]
         if asked:
             kept = [r for r in kept if r.method not in asked] + measure(asked)
