@@ -17,12 +17,11 @@ from temperance.shifts.compiled.lines import (
     inlined,
     lay,
     lines,
-    smooth,
-    smoother,
     taps,
     to_byte,
     weigh,
 )
+from temperance.shifts.compiled.smoothing import smooth_to_bytes, smoother, smoothing_room
 from temperance.shifts.planes import gaussian_kernel
 
 if TYPE_CHECKING:
@@ -42,16 +41,13 @@ def gaussian_smoother(shape: tuple[int, ...], sigma: float) -> Any:
 
 @compiled
 def _smoothed(x: Any, smoother: Any, out: Any) -> None:
-    n, height = x.shape[:2]
-    room = framed(smoother[0])
-    middle = np.empty((4, room.shape[1]), np.float32)
-    four = np.empty((4, room.shape[1]), np.float32)
-    for i in range(n):
-        lay(x[i], smoother[0], room)
-        for y in range(0, height, 4):
-            smooth(room, y, smoother, middle, four)
-            for k in range(min(4, height - y)):
-                _round(four[k], out[i, y + k])
+    room = smoothing_room(x.shape[1], x.shape[2], smoother[3])
+    for i in range(x.shape[0]):
+        for y in range(x.shape[1]):
+            line, copy = x[i, y], room[0][y]
+            for j in range(line.size):
+                copy[j] = nb.float32(line[j])
+        smooth_to_bytes(smoother, room, out[i])
 
 
 @compiled
@@ -81,9 +77,8 @@ def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> N
     rows, columns, channels = frame
     inside = np.zeros((rows.size, columns.size * channels), np.uint16)
     upper, lower = np.empty((height, length), np.uint16), np.empty((height, length), np.uint16)
-    plane, room = np.empty((height, length), np.float32), framed(soft[0])
-    middle = np.empty((4, room.shape[1]), np.float32)
-    four = np.empty((4, room.shape[1]), np.float32)
+    room = smoothing_room(height, length, channels)
+    plane = room[0]
     for i in range(n):
         lay(x[i], frame, inside)
         _sum_chords(inside, half, channels, upper, lower)
@@ -91,15 +86,11 @@ def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> N
             line, above, below = plane[y], upper[y], lower[y]
             for j in range(length):
                 line[j] = share * (nb.float32(above[j]) + nb.float32(below[j]))
-        if not soft[3][0] > nb.float32(1e-6):  # a rim too narrow to smooth anything
+        if soft[2][1] > nb.float32(1e-6):
+            smooth_to_bytes(soft, room, out[i])
+        else:  # a rim too narrow to smooth anything
             for y in range(height):
                 _round(plane[y], out[i, y])
-            continue
-        lay(plane, soft[0], room)
-        for y in range(0, height, 4):
-            smooth(room, y, soft, middle, four)
-            for k in range(min(4, height - y)):
-                _round(four[k], out[i, y + k])
 
 
 @compiled

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from temperance.shifts.compiled.lines import (
-    compiled,
-    framed,
-    inlined,
-    larger,
-    smaller,
-    smooth_plane,
-    smoother,
-)
+from temperance.shifts.compiled.lines import compiled, inlined, larger, smaller
+from temperance.shifts.compiled.smoothing import smooth_plane, smoother, smoothing_room
 from temperance.shifts.geometry import affine_maps, smoothed_moves
 from temperance.shifts.planes import gaussian_kernel
 
@@ -25,7 +18,6 @@ if TYPE_CHECKING:
     from temperance.shifts.draws import Draws
 
 ONE = 1 << 16  # a pixel, when places are whole numbers
-WIDE = 5.0  # pixels: the σ from which matrix products are faster
 
 
 def elastic(x: Any, constants: tuple[float, float, float], draws: Draws, out: Any) -> None:
@@ -36,11 +28,11 @@ def elastic(x: Any, constants: tuple[float, float, float], draws: Draws, out: An
     maps = affine_maps(n, (height, width), affine, draws)
     if not size:
         moves = np.zeros((n, 2, height, width), np.float32)
-    elif smoothness < WIDE:
+    elif 3 * smoothness < side:
         moves = np.empty((n, 2, height, width), np.float32)
         smoothing = _smoother(height, width, smoothness)
         _smooth(draws.bits("move", moves.shape), smoothing, np.float32(size), moves)
-    else:
+    else:  # few numbers say it all, and matrix products are faster
         moves = smoothed_moves(draws.spread("move", (n, 2, height, width)), smoothness)
         moves *= np.float32(size)
     _moved(x, moves, maps, out)
@@ -55,7 +47,7 @@ def _smoother(height: int, width: int, sigma: float) -> Any:
 @compiled
 def _smooth(bits: Any, smoother: Any, size: float, moves: Any) -> None:
     """Smooth random bits, and only then make them uniform on ±size."""
-    room = framed(smoother[0])
+    room = smoothing_room(moves.shape[2], moves.shape[3], 1)
     for i in range(moves.shape[0]):
         for axis in range(2):
             plane = moves[i, axis]

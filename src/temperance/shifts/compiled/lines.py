@@ -18,7 +18,6 @@ from numba import extending, types
 from temperance._fused import elementary
 from temperance.shifts.planes import fold
 
-LINE = 1024  # numbers summed at once: they stay in the first-level cache
 FLAGS = {"contract", "nsz", "nnan"}
 intrinsic: Any = extending.intrinsic
 
@@ -145,73 +144,7 @@ def weigh(flat: Any, start: int, offsets: Any, weights: Any, out: Any) -> None:
 
 
 @compiled
-def weigh_rows(flat: Any, start: int, stride: int, weights: Any, out: Any) -> None:
-    """Σ_k w_k flat[start + (i + k) stride + j] for the four rows i of ``out``.
-
-    ``weights`` are those of a filter down the columns between three zeros and three to six, so
-    that their number is 3 + 4 m: every row that is read serves four sums.
-    """
-    out[:] = 0
-    n = out.shape[1]
-    first, second, third, fourth = out[0], out[1], out[2], out[3]
-    for k in range(0, weights.size - 3, 4):
-        at = start + k * stride
-        a, b = flat[at:], flat[at + stride :]
-        c, d = flat[at + 2 * stride :], flat[at + 3 * stride :]
-        w = weights[k : k + 7]
-        s, t, u, v, x, y, z = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
-        for j in range(n):
-            e, f, g, h = a[j], b[j], c[j], d[j]
-            first[j] += v * e + x * f + y * g + z * h
-            second[j] += u * e + v * f + x * g + y * h
-            third[j] += t * e + u * f + v * g + x * h
-            fourth[j] += s * e + t * f + u * g + v * h
-
-
-class Smoother(NamedTuple):
-    """A filter that separates: its frame, its weights downwards and taps sideways."""
-
-    frame: Frame
-    down: Any
-    offsets: Any
-    across: Any
-
-
-def smoother(shape: tuple[int, ...], kernel: Any, border: str) -> Smoother:
-    """Filter images (H, W, C) by an odd, centred kernel in both directions."""
-    size = len(kernel)
-    around = frame(shape, (size // 2, size // 2), border)
-    weights = kernel.astype(np.float32)
-    down = np.pad(weights, (3, 4 * -(-(size + 3) // 4) - size))
-    return Smoother(around, down, *taps(np.arange(size) * shape[2], weights))
-
-
-@compiled
 def framed(frame: Any) -> Any:
-    """Return room for an image in its frame, with rows to spare for `smooth`."""
+    """Return room for an image in its frame, and for what `weigh` reads beyond."""
     rows, columns, channels = frame
     return np.zeros((rows.size + 8, columns.size * channels), np.float32)
-
-
-@compiled
-def smooth(room: Any, y: int, smoother: Any, middle: Any, out: Any) -> None:
-    """Filter four rows of what is laid in ``room``; rows of ``out`` keep the length of a frame."""
-    _, down, offsets, across = smoother
-    stride = room.shape[1]
-    weigh_rows(room.ravel(), y * stride, stride, down, middle)
-    weigh(middle.ravel(), 0, offsets, across, out.ravel()[: 4 * stride - offsets[-1]])
-
-
-@compiled
-def smooth_plane(plane: Any, smoother: Any, room: Any, out: Any) -> None:
-    """Filter one plane (H, W·C)."""
-    height, length = plane.shape
-    lay(plane, smoother[0], room)
-    middle = np.empty((4, room.shape[1]), np.float32)
-    four = np.empty((4, room.shape[1]), np.float32)
-    for y in range(0, height, 4):
-        smooth(room, y, smoother, middle, four)
-        for k in range(min(4, height - y)):
-            line, smoothed = four[k], out[y + k]
-            for j in range(length):
-                smoothed[j] = line[j]

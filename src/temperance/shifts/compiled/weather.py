@@ -19,13 +19,12 @@ from temperance.shifts.compiled.lines import (
     lay,
     lines,
     smaller,
-    smooth_plane,
-    smoother,
     taps,
     to_byte,
     weigh,
 )
 from temperance.shifts.compiled.plasma import extremes, grown
+from temperance.shifts.compiled.smoothing import smooth_plane, smoother, smoothing_room
 from temperance.shifts.draws import normal_quantiles
 from temperance.shifts.weather import LUMA, MUD, WATER, plasma_size
 
@@ -225,7 +224,8 @@ def spatter(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
     if muddy:
         _muddy(lines(x), *drops, gaussian_smoother(plane, strength), colour, lines(out))
     else:
-        _watery(lines(x), *drops, _soft(plane), np.float32(strength) * colour, lines(out))
+        edge = frame(plane, (1, 1), "mirror")
+        _watery(lines(x), *drops, edge, _soft(plane), np.float32(strength) * colour, lines(out))
 
 
 @lru_cache
@@ -241,7 +241,7 @@ def _muddy(
     n, height, width = cells.shape
     mud = np.empty((height, width), np.float32)
     keep = np.empty(width, np.float32)
-    room, thick_room = framed(wet[0]), framed(thick[0])
+    room = smoothing_room(height, width, 1)
     zero, one = nb.float32(0), nb.float32(1)
     for i in range(n):
         look_up(cells[i], table, mud)
@@ -250,7 +250,7 @@ def _muddy(
             line = mud[y]
             for j in range(width):
                 line[j] = one if line[j] >= threshold else zero
-        smooth_plane(mud, thick, thick_room, mud)
+        smooth_plane(mud, thick, room, mud)
         for y in range(height):
             line = mud[y]
             for j in range(width):
@@ -261,12 +261,20 @@ def _muddy(
 
 @compiled
 def _watery(
-    x: Any, cells: Any, table: Any, wet: Any, threshold: float, soft: Any, colour: Any, out: Any
+    x: Any,
+    cells: Any,
+    table: Any,
+    wet: Any,
+    threshold: float,
+    edge: Any,
+    soft: Any,
+    colour: Any,
+    out: Any,
 ) -> None:
     n, height, width = cells.shape
     liquid, light = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
     keep = np.ones(width, np.float32)
-    room, soft_room = framed(wet[0]), framed(soft[0])
+    room, inside = smoothing_room(height, width, 1), framed(edge)
     for i in range(n):
         look_up(cells[i], table, liquid)
         smooth_plane(liquid, wet, room, liquid)
@@ -274,10 +282,10 @@ def _watery(
             line = liquid[y]
             for j in range(width):
                 line[j] = line[j] if line[j] >= threshold else nb.float32(0)
-        lay(liquid, soft[0], soft_room)
+        lay(liquid, edge, inside)
         for y in range(height):
-            _slope(soft_room[y], soft_room[y + 1], soft_room[y + 2], light[y])
-        smooth_plane(light, soft, soft_room, light)
+            _slope(inside[y], inside[y + 1], inside[y + 2], light[y])
+        smooth_plane(light, soft, room, light)
         for y in range(height):
             line, drop = light[y], liquid[y]
             for j in range(width):
