@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from simulated import logits
 
+import temperance as tp
 from temperance import metrics
 from temperance.metrics._outcomes import Outcomes, outcomes
 from temperance.rows import Block
@@ -90,3 +93,58 @@ def test_in_one_pass_too_the_first_of_equal_logits_is_chosen():
     z = np.random.default_rng(0).integers(3, size=(500, 4)).astype(float)
     y = np.random.default_rng(1).integers(4, size=500)
     assert metrics.evaluate(z, y).accuracy == (z.argmax(axis=1) == y).mean()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_laid_side_by_side(dtype):
+    numba, layout = pytest.importorskip("numba"), pytest.importorskip("temperance._fused.layout")
+    lay = numba.njit(layout.lay.py_func)
+    for k, n in itertools.product((2, 4, 7, 10, 32), (1, 63, 64)):
+        z = np.random.default_rng(n).integers(5, size=(n, k)).astype(dtype)
+        x, top = np.zeros((k + 2, 64), dtype), np.zeros(64)
+        lay(z, x, top)
+        np.testing.assert_array_equal(x[:k, :n], z.T)
+        np.testing.assert_array_equal(x[k, :n], z.argmax(axis=1))
+        np.testing.assert_array_equal(top[:n], z.max(axis=1))
+        assert (x[k + 1, :n] >= (z * z).sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("k", [3, 5, 15])
+def test_confidences_on_an_edge_are_placed_as_by_numpy(by_numpy, k):
+    rng = np.random.default_rng(k)
+    z = np.where(rng.random((640, 1)) < 0.5, 0.0, rng.normal(size=(640, k)))  # often 1/k exactly
+    y = rng.integers(k, size=640)
+    compiled, reference = metrics.evaluate(z, y).bins, by_numpy(metrics.evaluate, z, y).bins
+    assert reference.counts[15 // k - 1] >= (z == 0).all(axis=1).sum() > 0
+    np.testing.assert_array_equal(compiled.counts, reference.counts)
+    np.testing.assert_array_equal(compiled.correct, reference.correct)
+
+
+@pytest.mark.parametrize("k", [10, 40])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e37), (np.float64, 1e98)])
+def test_logits_whose_squares_overflow_are_evaluated(by_numpy, k, dtype, scale):
+    z, y = logits(300, k)
+    z = (z * scale / np.abs(z).max()).astype(dtype)
+    compiled, reference = metrics.evaluate(z, y), by_numpy(metrics.evaluate, z, y)
+    np.testing.assert_array_equal(compiled.bins.counts, reference.bins.counts)
+    assert compiled.nll == pytest.approx(reference.nll, rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [3, 10, 40])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e101])
+def test_a_compiled_pass_finds_what_it_cannot_compute_with(k, bad):
+    z, y = logits(20_000, k)
+    z[17_321, k - 1] = bad
+    for metric in (metrics.evaluate, metrics.ece, metrics.nll):
+        with pytest.raises(tp.InputError, match=f"Row 17321, class {k - 1}"):
+            metric(z, y)
+
+
+def test_sums_of_very_sure_rows_are_exact():
+    """The logarithm of a product loses nothing where every sum is 1 and a little."""
+    z = np.zeros((6400, 4))
+    z[:, 1] = np.linspace(20, 45, 6400)
+    expected = np.log1p(3 * np.exp(-z[:, 1]))
+    result = metrics.evaluate(z, np.ones(6400, int))
+    assert result.nll == pytest.approx(expected.mean(), rel=1e-6, abs=1e-17)
+    assert result.accuracy == 1

@@ -74,9 +74,8 @@ def check_labels(
             f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
         )
         raise InputError(msg)
-    bad = (y < 0) | (y >= n_classes)
-    if bad.any():
-        row = int(np.argmax(bad))
+    if y.min() < 0 or y.max() >= n_classes:
+        row = int(np.argmax((y < 0) | (y >= n_classes)))
         msg = (
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
             f"{start + row} holds {int(y[row])}; drop rows to be ignored before fitting."

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numba as nb
 import numpy as np
 from numba import types
 
+from temperance._checks import LARGEST
 from temperance._fused.elementary import (
     CHUNK,
     LANES,
@@ -21,24 +23,50 @@ from temperance._fused.elementary import (
     VECTOR,
     U,
     as_contiguous,
+    exp2,
     exponentials,
     inlined,
     jit,
     largest,
     log,
     read_only,
-    side_by_side,
 )
+from temperance._fused.layout import lay
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # What is kept of each of 64 rows, in lanes: max z; with u = z - max z and e = exp u, the sums of e
-# and of e², u and e of the label, whether it is predicted; at last confidence, NLL and Brier score.
-_TOP, _S, _SQUARES, _OWN, _OWN_E, _RIGHT, _SURE, _NLL, _BRIER, _END = (
-    U(LANES * j) for j in range(10)
+# and of e², u and e of the label, whether it is predicted; at last confidence and Brier score.
+# The last lanes hold ones, the weights of rows that have none.
+_TOP, _S, _SQUARES, _OWN, _OWN_E, _RIGHT, _SURE, _BRIER, _PLACE, _ENERGY, _ONES, _END = (
+    U(LANES * j) for j in range(12)
 )
+_ALL = U(LANES)
+_FULL = 2.0**500  # a product of sums whose logarithm is due: those of 64 more may be 32^64
+_NEAR = 1e-9  # rounding of a confidence, generously
+_PACKED = 2.0**26  # a count of rows and this times that of the right ones are one number
 _NONE = np.zeros(0)
+
+
+@inlined(fastmath=SUMS)
+def _reach(rows: Any, squares: Any) -> float:
+    """Return 0 where sums of squares show that all logits are small, else the largest of them.
+
+    NaN where one is not finite.
+    """
+    total, top = squares.dtype.type(0), 0.0
+    for i in range(U(squares.size)):
+        total += squares[i]
+    if total <= LARGEST:
+        return top
+    for row in rows:
+        for k in range(U(row.size)):
+            v = abs(np.float64(row[k]))
+            if not v < np.inf:
+                return np.nan
+            top = max(top, v)
+    return top
 
 
 @inlined()
@@ -55,7 +83,7 @@ def _is_first(row: Any, y: Any) -> float:
 def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any) -> None:
     """Write the lane of one row."""
     top = np.float64(largest(row))
-    s = squares = 0.0
+    s = squares = energy = 0.0
     for start in range(0, row.shape[0], CHUNK):
         part = row[start : start + CHUNK]
         count = U(part.shape[0])
@@ -63,65 +91,64 @@ def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any)
         for k in range(count, whole):
             exponents[k] = LOWEST
         for k in range(count):
-            exponents[k] = max((np.float64(part[k]) - top) * LOG2_E, LOWEST)
+            v = np.float64(part[k])
+            energy += v * v
+            exponents[k] = max((v - top) * LOG2_E, LOWEST)
         s += exponentials(exponents, powers, whole)
         for k in range(whole):
             squares += powers[k] * powers[k]
     own = np.float64(row[y]) - top
     exponents[0] = max(own * LOG2_E, LOWEST)
     lanes[_OWN_E + i] = exponentials(exponents, powers, U(1))
-    lanes[_S + i], lanes[_SQUARES + i], lanes[_OWN + i] = s, squares, own
+    lanes[_S + i], lanes[_SQUARES + i], lanes[_OWN + i], lanes[_ENERGY + i] = (
+        s,
+        squares,
+        own,
+        energy,
+    )
     lanes[_RIGHT + i] = _is_first(row, y) if own == 0 else 0.0
 
 
-@inlined(fastmath=STRICT)
-def _narrow_rows(rows: Any, y: Any, x: Any, exponents: Any, powers: Any, lanes: Any) -> Any:
-    """Write the lanes of up to 64 rows; what is returned only keeps LLVM busy."""
-    count, n_classes = U(rows.shape[0]), rows.shape[1]
-    side_by_side(rows, x, lanes)
-    tops = 0
+@inlined(fastmath=SUMS)
+def _narrow_rows(rows: Any, y: Any, x: Any, powers: Any, lanes: Any) -> float:
+    """Write the lanes of up to 64 rows in x; what is returned only keeps LLVM busy."""
+    n_classes, total = rows.shape[1], 0.0
+    for i in range(_ALL):
+        lanes[_S + i] = lanes[_SQUARES + i] = 0.0
     for k in range(n_classes):
-        column, u = x[k], exponents[k * LANES : (k + 1) * LANES]
-        for i in range(count):
-            d = np.float64(column[i]) - lanes[i]
-            tops += d == 0
-            u[i] = max(d * LOG2_E, LOWEST)
-    total = exponentials(exponents, powers, U(exponents.size))
-    for i in range(_S, _OWN):
-        lanes[i] = 0.0
-    for k in range(0, exponents.size, 2 * LANES):
-        es = powers[k : k + 2 * LANES]
-        for i in range(count):
-            e, f = es[i], es[i + U(LANES)]
-            lanes[_S + i] += e + f
-            lanes[_SQUARES + i] += e * e + f * f
-    for i in range(count):
-        own = np.float64(rows[i, y[i]]) - lanes[i]
-        lanes[_OWN + i] = own
-        lanes[_OWN_E + i] = powers[U(y[i]) * U(LANES) + i]
-        lanes[_RIGHT + i] = 1.0 if own == 0 else 0.0
-    if tops > rows.shape[0]:  # of equal logits the first is chosen
-        for i in range(count):
-            lanes[_RIGHT + i] *= _is_first(rows[i], U(y[i]))
+        column, es = x[k], powers[k]
+        for i in range(_ALL):
+            e = exp2(max((np.float64(column[i]) - lanes[i]) * LOG2_E, LOWEST))
+            es[i] = e
+            total += e
+            lanes[_S + i] += e
+            lanes[_SQUARES + i] += e * e
+    for i in range(U(rows.shape[0])):
+        k = U(y[i])
+        lanes[_OWN + i] = np.float64(rows[i, k]) - lanes[i]
+        lanes[_OWN_E + i] = powers[k, i]
+        lanes[_RIGHT + i] = np.float64(y[i])
+    first = x[n_classes]
+    for i in range(_ALL):
+        lanes[_RIGHT + i] = 1.0 if lanes[_RIGHT + i] == np.float64(first[i]) else 0.0
     return total
 
 
 @inlined(fastmath=STRICT)
-def _finish(lanes: Any, count: Any) -> None:
-    """Write confidence, NLL and Brier score of each row."""
-    for i in range(count):
-        s, own_e = lanes[_S + i], lanes[_OWN_E + i]
-        sure = 1 / s
+def _finish(lanes: Any) -> None:
+    """Write confidence and Brier score of each row."""
+    for i in range(_ALL):
+        sure = 1 / lanes[_S + i]
         lanes[_SURE + i] = sure
-        lanes[_NLL + i] = log(s) - lanes[_OWN + i]
-        lanes[_BRIER + i] = max((lanes[_SQUARES + i] * sure - 2 * own_e) * sure + 1, 0.0)
+        own = 2 * lanes[_OWN_E + i]
+        lanes[_BRIER + i] = max((lanes[_SQUARES + i] * sure - own) * sure + 1, 0.0)
 
 
 @inlined(fastmath=STRICT)
 def _place(c: float, edges: Any) -> Any:
     """Return the bin of a confidence; rounding is settled by the edges themselves."""
     last = U(edges.size - 2)
-    place = min(U(c * (edges.size - 1)), last)
+    place = min(U(np.int64(c * (edges.size - 1))), last)
     while place > 0 and c <= edges[place]:
         place -= U(1)
     while place < last and c > edges[place + U(1)]:
@@ -129,18 +156,58 @@ def _place(c: float, edges: Any) -> Any:
     return place
 
 
+@inlined(fastmath=STRICT)
+def _find_places(lanes: Any, n_bins: float) -> Any:
+    """Write the bins of 64 confidences; return whether none is so near an edge that it may err."""
+    last, near = n_bins - 1, 0
+    for i in range(_ALL):
+        scaled = lanes[_SURE + i] * n_bins
+        below = np.floor(scaled)
+        near += abs(scaled - below - 0.5) > 0.5 - _NEAR * n_bins and scaled < last + 0.5
+        lanes[_PLACE + i] = min(below, last)
+    return near == 0
+
+
 @inlined(fastmath=SUMS)
-def _add_up(lanes: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
-    """Add some rows to the sums of weight, accuracy, NLL and Brier score, and to the bins.
+def _add_all(lanes: Any, scores: Any, pairs: Any, product: float) -> float:
+    """Add 64 rows that count once each. The logarithm of a product is the sum of 64.
 
     Odd and even rows have bins of their own, so that a sum seldom waits for itself.
     """
+    right = own = brier = 0.0
+    for i in range(_ALL):
+        right += lanes[_RIGHT + i]
+        own += lanes[_OWN + i]
+        brier += lanes[_BRIER + i]
+        product *= lanes[_S + i]
+    scores[0] += LANES
+    scores[1] += right
+    scores[2] -= own
+    scores[3] += brier
+    for i in range(_ALL):
+        lanes[_BRIER + i] = 1 + _PACKED * lanes[_RIGHT + i]
+    for i in range(U(0), _ALL, U(2)):
+        one = pairs[0, U(np.int64(lanes[_PLACE + i]))]
+        two = pairs[1, U(np.int64(lanes[_PLACE + U(1) + i]))]
+        one[0] += lanes[_SURE + i]
+        one[1] += lanes[_BRIER + i]
+        two[0] += lanes[_SURE + U(1) + i]
+        two[1] += lanes[_BRIER + U(1) + i]
+    if product > _FULL:
+        scores[2] += log(product)
+        product = 1.0
+    return product
+
+
+@inlined(fastmath=SUMS)
+def _add_up(lanes: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
+    """Add some rows, by their weights."""
     mass = right = nll = brier = 0.0
     for i in range(U(weight.size)):
         w = weight[i]
         mass += w
         right += w * lanes[_RIGHT + i]
-        nll += w * lanes[_NLL + i]
+        nll += w * (log(lanes[_S + i]) - lanes[_OWN + i])
         brier += w * lanes[_BRIER + i]
     scores[0] += mass
     scores[1] += right
@@ -148,65 +215,21 @@ def _add_up(lanes: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None
     scores[3] += brier
     for i in range(U(weight.size)):
         w, c = weight[i], lanes[_SURE + i]
-        one = bins[i & U(1), _place(c, edges)]
-        one[0] += w
-        one[1] += w * c
-        one[2] += w * lanes[_RIGHT + i]
-
-
-def _wide_outcomes(z: Any, y: Any, columns: Any) -> None:
-    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.empty(_END)
-    for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
-        for i in range(rows.shape[0]):
-            _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
-        _finish(lanes, U(rows.shape[0]))
-        _write(lanes, columns[:, start : start + LANES])
-
-
-def _narrow_outcomes(z: Any, y: Any, columns: Any) -> None:
-    x, lanes = np.empty((z.shape[1] + 1, LANES), z.dtype), np.empty(_END)
-    exponents, powers = _in_pairs(z.shape[1])
-    total = 0.0
-    for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
-        total += _narrow_rows(rows, y[start : start + LANES], x, exponents, powers, lanes)
-        _finish(lanes, U(rows.shape[0]))
-        _write(lanes, columns[:, start : start + LANES])
-    lanes[0] = total
-
-
-def _wide_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
-    exponents, powers, lanes = np.empty(CHUNK), np.empty(CHUNK), np.empty(_END)
-    ones = np.ones(LANES)
-    for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
-        for i in range(rows.shape[0]):
-            _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
-        _finish(lanes, U(rows.shape[0]))
-        w = weight[start : start + LANES] if weight.size else ones[: rows.shape[0]]
-        _add_up(lanes, w, edges, scores, bins)
-
-
-def _narrow_evaluation(z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
-    x, lanes = np.empty((z.shape[1] + 1, LANES), z.dtype), np.empty(_END)
-    exponents, powers = _in_pairs(z.shape[1])
-    ones = np.ones(LANES)
-    total = 0.0
-    for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
-        total += _narrow_rows(rows, y[start : start + LANES], x, exponents, powers, lanes)
-        _finish(lanes, U(rows.shape[0]))
-        w = weight[start : start + LANES] if weight.size else ones[: rows.shape[0]]
-        _add_up(lanes, w, edges, scores, bins)
-    scores[0] += 0 * total
+        place = _place(c, edges)
+        bins[0, place] += w
+        bins[1, place] += w * c
+        bins[2, place] += w * lanes[_RIGHT + i]
 
 
 @inlined()
-def _in_pairs(n_classes: int) -> Any:
-    """Exponents and powers of 64 rows, with room for an even number of classes."""
-    size = (n_classes + 1) // 2 * (2 * LANES)
-    return np.full(size, LOWEST), np.empty(size)
+def _unpack(pairs: Any, bins: Any) -> None:
+    """Add the bins of odd and of even rows to the others."""
+    for j in range(bins.shape[1]):
+        for one in range(2):
+            right = np.floor(pairs[one, j, 1] / _PACKED)
+            bins[0, j] += pairs[one, j, 1] - _PACKED * right
+            bins[1, j] += pairs[one, j, 0]
+            bins[2, j] += right
 
 
 @inlined()
@@ -215,8 +238,147 @@ def _write(lanes: Any, columns: Any) -> None:
     for i in range(U(columns.shape[1])):
         columns[0, i] = lanes[_SURE + i]
         columns[1, i] = lanes[_RIGHT + i]
-        columns[2, i] = lanes[_NLL + i]
+        columns[2, i] = log(lanes[_S + i]) - lanes[_OWN + i]
         columns[3, i] = lanes[_BRIER + i]
+
+
+# ----------------------------------------------------------------------------------- kernels
+# Work arrays come from outside: to compile the making of one takes longer than to make many.
+
+
+def _wide_outcomes(z: Any, y: Any, columns: Any, exponents: Any, powers: Any, lanes: Any) -> None:
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        for i in range(rows.shape[0]):
+            _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
+        _finish(lanes)
+        _write(lanes, columns[:, start : start + LANES])
+
+
+def _narrow_outcomes(z: Any, y: Any, columns: Any, x: Any, powers: Any, lanes: Any) -> None:
+    total = 0.0
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        lay(rows, x, lanes)
+        total += _narrow_rows(rows, y[start : start + LANES], x, powers, lanes)
+        _finish(lanes)
+        _write(lanes, columns[:, start : start + LANES])
+    lanes[0] = total
+
+
+def _wide_evaluation(
+    z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any, u: Any, e: Any, lanes: Any
+) -> float:
+    reach = 0.0
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        for i in range(rows.shape[0]):
+            _wide_row(rows[i], U(y[start + i]), u, e, lanes, U(i))
+        here = _reach(rows, lanes[_ENERGY : _ENERGY + U(rows.shape[0])])
+        if not here < np.inf:
+            return here
+        reach = max(reach, here)
+        _finish(lanes)
+        ones = lanes[_ONES : _ONES + U(rows.shape[0])]
+        w = weight[start : start + LANES] if weight.size else ones
+        _add_up(lanes, w, edges, scores, bins)
+    return reach
+
+
+def _narrow_evaluation(
+    z: Any,
+    y: Any,
+    weight: Any,
+    edges: Any,
+    scores: Any,
+    bins: Any,
+    x: Any,
+    powers: Any,
+    lanes: Any,
+) -> float:
+    pairs = bins[3:].reshape((2, bins.shape[1], 2))
+    product, total, reach, n_bins = 1.0, 0.0, 0.0, np.float64(edges.size - 1)
+    for start in range(0, z.shape[0], LANES):
+        rows = z[start : start + LANES]
+        lay(rows, x, lanes)
+        here = _reach(rows, x[rows.shape[1] + 1])
+        if not here < np.inf:
+            return here
+        reach = max(reach, here)
+        total += _narrow_rows(rows, y[start : start + LANES], x, powers, lanes)
+        _finish(lanes)
+        alike = weight.size == 0 and rows.shape[0] == LANES
+        if alike and _find_places(lanes, n_bins):
+            product = _add_all(lanes, scores, pairs, product)
+        else:
+            ones = lanes[_ONES : _ONES + U(rows.shape[0])]
+            w = weight[start : start + LANES] if weight.size else ones
+            _add_up(lanes, w, edges, scores, bins)
+    scores[2] += log(product) + 0 * total
+    _unpack(pairs, bins)
+    return reach
+
+
+# ------------------------------------------------------------------------------------- doors
+
+_NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
+_READ = read_only(types.float64, 1)
+
+
+def _kernel(functions: tuple[Any, Any], wide: bool, dtype: np.dtype[Any], *others: Any) -> Any:
+    logits = nb.from_dtype(dtype)
+    first = _NUMBERS if wide else types.Array(logits, 2, "C")
+    given = read_only(logits, 2), read_only(types.int64, 1), *others
+    work = first, _NUMBERS if wide else _TABLE, _NUMBERS
+    return jit(functions[not wide], (*given, *work), fastmath=STRICT)
+
+
+@cache
+def _outcomes(wide: bool, dtype: np.dtype[Any]) -> Any:
+    return _kernel((_wide_outcomes, _narrow_outcomes), wide, dtype, _TABLE)
+
+
+@cache
+def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
+    sums = _READ, _READ, _NUMBERS, _TABLE
+    return _kernel((_wide_evaluation, _narrow_evaluation), wide, dtype, *sums)
+
+
+def _work(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Arrays in which a kernel keeps what it has of some rows."""
+    lanes, k = np.ones(int(_END)), z.shape[1]
+    if k > NARROW:
+        return np.full(CHUNK, LOWEST), np.empty(CHUNK), lanes
+    return np.zeros((k + 2, LANES), z.dtype), np.empty((k, LANES)), lanes
+
+
+def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
+    """Return confidence, whether it is right, NLL and Brier score of each row with a hard label."""
+    z = as_contiguous(z)
+    columns = np.empty((4, z.shape[0]))
+    kernel = _outcomes(z.shape[1] > NARROW, z.dtype)
+    kernel(z, np.ascontiguousarray(y), columns, *_work(z))
+    return tuple(columns)
+
+
+def evaluation(
+    z: NDArray[Any],
+    y: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return sums of weight, accuracy, NLL, Brier score, what `bin_sums` returns, and the reach.
+
+    That is a bound of the logits, or 0 where they are small, or NaN where one is not finite.
+    """
+    z, n_bins = as_contiguous(z), edges.size - 1
+    scores, bins = np.zeros(4), np.zeros((7, n_bins))  # the last four for the kernel
+    w = _NONE if weight is None else np.ascontiguousarray(weight)
+    kernel = _evaluation(z.shape[1] > NARROW, z.dtype)
+    reach = kernel(z, np.ascontiguousarray(y), w, edges, scores, bins, *_work(z))
+    if math.isnan(reach):
+        scores.fill(reach)
+    return scores, bins[:3], reach
 
 
 def _bin_sums(confidence: Any, correct: Any, weight: Any, edges: Any) -> Any:
@@ -230,53 +392,9 @@ def _bin_sums(confidence: Any, correct: Any, weight: Any, edges: Any) -> Any:
     return sums
 
 
-# ------------------------------------------------------------------------------------- doors
-
-
-def _labelled(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    return read_only(nb.from_dtype(dtype), 2), read_only(types.int64, 1)
-
-
-@cache
-def _outcomes(wide: bool, dtype: np.dtype[Any]) -> Any:
-    signature = (*_labelled(dtype), types.Array(types.float64, 2, "C"))
-    return jit(_wide_outcomes if wide else _narrow_outcomes, signature, fastmath=STRICT)
-
-
-def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
-    """Return confidence, whether it is right, NLL and Brier score of each row with a hard label."""
-    z = as_contiguous(z)
-    columns = np.empty((4, z.shape[0]))
-    _outcomes(z.shape[1] > NARROW, z.dtype)(z, np.ascontiguousarray(y), columns)
-    return tuple(columns)
-
-
-@cache
-def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
-    numbers = read_only(types.float64, 1)
-    sums = types.Array(types.float64, 1, "C"), types.Array(types.float64, 3, "C")
-    signature = (*_labelled(dtype), numbers, numbers, *sums)
-    return jit(_wide_evaluation if wide else _narrow_evaluation, signature, fastmath=STRICT)
-
-
-def evaluation(
-    z: NDArray[Any],
-    y: NDArray[np.int64],
-    weight: NDArray[np.float64] | None,
-    edges: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return sums of weight, accuracy, NLL, Brier score, and what `bin_sums` returns."""
-    z = as_contiguous(z)
-    scores, bins = np.zeros(4), np.zeros((2, edges.size - 1, 4))
-    w = _NONE if weight is None else np.ascontiguousarray(weight)
-    kernel = _evaluation(z.shape[1] > NARROW, z.dtype)
-    kernel(z, np.ascontiguousarray(y), w, edges, scores, bins)
-    return scores, bins.sum(axis=0).T[:3]
-
-
 @cache
 def _binning() -> Any:
-    return jit(_bin_sums, (read_only(types.float64, 1),) * 4, fastmath=STRICT)
+    return jit(_bin_sums, (_READ,) * 4, fastmath=STRICT)
 
 
 def bin_sums(

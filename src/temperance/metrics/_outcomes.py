@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from temperance._arrays import to_numpy
+from temperance._checks import LARGEST
 from temperance._kernels import fused
 from temperance.rows import Block
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.rows import Rows, Totals
+    from temperance.rows.base import Statistic
 
     Floats = NDArray[np.float64]
 
@@ -84,15 +86,34 @@ def outcomes(block: Block, *, exact: bool = True) -> Outcomes:
     return Outcomes(confidence, correct, np.log(s) - own_u, np.maximum(brier, 0), w)
 
 
-def compiled_sums(block: Block, edges: Floats) -> tuple[Floats, Floats] | None:
-    """Return sums of weight, accuracy, NLL, Brier, and of bins: one compiled pass writes nothing.
+def compiled_sums(block: Block, edges: Floats) -> Totals | None:
+    """Return what `summed` adds up, from one compiled pass that writes nothing.
 
     None where there is no such pass: without Numba, or for soft labels.
     """
     compiled, y = fused(), block.labels
     if compiled is None or y is None or y.ndim == 2:
         return None
-    return compiled.evaluation(to_numpy(block.logits), y, block.weight, edges)
+    scores, bins, reach = compiled.evaluation(to_numpy(block.logits), y, block.weight, edges)
+    return scores, bins, block.weight is not None, reach
+
+
+def summed(rows: Rows, statistic: Statistic) -> tuple[Floats, Floats, bool]:
+    """Return sums of weight, accuracy, NLL and Brier, those of bins, and whether there are weights.
+
+    ``statistic`` gives them of a block, and a number that is NaN where a logit is, which compiled
+    passes find out by the way.
+    """
+    if fused() is None or rows.soft:
+        totals = rows.reduce(statistic)
+    else:
+        totals = rows.reduce_vouched(statistic, _are_sound)
+    scores, bins, weighted, _ = totals
+    return scores, bins, bool(weighted)
+
+
+def _are_sound(totals: Totals) -> bool:
+    return totals[-1] <= LARGEST
 
 
 def _at_label(

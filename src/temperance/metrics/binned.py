@@ -22,7 +22,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import to_numpy
 from temperance._kernels import fused
-from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes
+from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes, summed
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
         edges, compiled = unit_edges(n_bins), fused()
         if compiled is not None:
-            counts, *sums = compiled.bin_sums(confidence, correct, weight, edges)
-            return cls(edges, counts if weight is not None else counts.astype(np.int64), *sums)
+            sums = compiled.bin_sums(confidence, correct, weight, edges)
+            return cls.summed(sums, edges, weighted=weight is not None)
         place = bin_index(confidence, n_bins)
         one = weight if weight is not None else 1
         return cls(
@@ -95,11 +95,15 @@ class Bins:
         )
 
     @classmethod
-    def summed(cls, sums: Floats, edges: Floats, block: Block) -> Bins:
-        """Return sums over a block that a compiled pass has made."""
+    def summed(cls, sums: Floats, edges: Floats, *, weighted: bool) -> Bins:
+        """Return the sums that a pass has made."""
         counts, confidence, correct = sums
-        exact = counts.astype(np.int64) if block.weight is None else counts
-        return cls(edges, exact, confidence, correct)
+        return cls(edges, counts if weighted else counts.astype(np.int64), confidence, correct)
+
+    @property
+    def sums(self) -> Floats:
+        """What `summed` takes."""
+        return np.stack([self.counts, self.confidence, self.correct])
 
     @classmethod
     def equal_mass(
@@ -191,30 +195,29 @@ def near_edge(confidence: Floats, n_bins: int) -> NDArray[np.intp]:
     return np.flatnonzero((np.abs(scaled - whole) < ROUNDING * n_bins) & (whole < n_bins))
 
 
-def settled(block: Block, o: Outcomes, n_bins: int) -> Outcomes:
-    """Return fast outcomes with the confidences near an edge computed again, exactly."""
-    near = near_edge(o.confidence, n_bins)
+def binned_outcomes(block: Block, n_bins: int, *, exact: bool) -> tuple[Outcomes, Bins]:
+    """Return outcomes and their bins; confidences that may err are computed again near an edge."""
+    o = outcomes(block, exact=exact)
+    near = near_edge(o.confidence, n_bins) if not exact else np.zeros(0, np.intp)
     if near.size:
         part = block._make(None if column is None else column[near] for column in block)
         o.confidence[near] = outcomes(part).confidence
-    return o
+    return o, Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins)
 
 
 def bin_rows(rows: Rows, n_bins: int) -> Bins:
     """Return the equal-width bins of labelled rows: one pass."""
-    exact = exactly(rows)
-    (total,) = rows.reduce(partial(_bin_block, n_bins=n_bins, exact=exact))
-    return total
-
-
-def _bin_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
     edges = unit_edges(n_bins)
+    _, sums, weighted = summed(rows, partial(_bin_block, edges=edges, exact=exactly(rows)))
+    return Bins.summed(sums, edges, weighted=weighted)
+
+
+def _bin_block(block: Block, *, edges: Floats, exact: bool) -> Totals:
     sums = compiled_sums(block, edges)
     if sums is not None:
-        return (Bins.summed(sums[1], edges, block),)
-    o = outcomes(block, exact=exact)
-    o = o if exact else settled(block, o, n_bins)
-    return (Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins),)
+        return sums
+    _, bins = binned_outcomes(block, edges.size - 1, exact=exact)
+    return 0.0, bins.sums, block.weight is not None, 0.0
 
 
 def ece(

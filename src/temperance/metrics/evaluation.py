@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, final
 
 from temperance import _checks
-from temperance.metrics._outcomes import compiled_sums, exactly, outcomes
-from temperance.metrics.binned import Bins, settled, unit_edges
+from temperance.metrics._outcomes import compiled_sums, exactly, summed
+from temperance.metrics.binned import Bins, binned_outcomes, unit_edges
 from temperance.metrics.proper import Scores
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
+    from temperance.metrics._outcomes import Floats
     from temperance.rows import Block, Totals
 
 
@@ -110,18 +111,18 @@ def evaluate(
     """
     n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
-    exact = exactly(rows)
-    scores, bins = rows.reduce(partial(_evaluate_block, n_bins=n_bins, exact=exact))
-    return Evaluation(scores, bins)
-
-
-def _evaluate_block(block: Block, *, n_bins: int, exact: bool) -> Totals:
     edges = unit_edges(n_bins)
+    statistic = partial(_evaluate_block, edges=edges, exact=exactly(rows))
+    scores, bins, weighted = summed(rows, statistic)
+    return Evaluation(
+        Scores.summed(scores, rows.n_classes, weighted=weighted),
+        Bins.summed(bins, edges, weighted=weighted),
+    )
+
+
+def _evaluate_block(block: Block, *, edges: Floats, exact: bool) -> Totals:
     sums = compiled_sums(block, edges)
     if sums is not None:
-        return Scores.summed(sums[0], block), Bins.summed(sums[1], edges, block)
-    o = outcomes(block, exact=exact)
-    o = o if exact else settled(block, o, n_bins)
-    return Scores.of(o, block.logits.shape[1]), Bins.equal_width(
-        o.confidence, o.correct, o.weight, n_bins=n_bins
-    )
+        return sums
+    o, bins = binned_outcomes(block, edges.size - 1, exact=exact)
+    return Scores.of(o, block.logits.shape[1]).sums, bins.sums, block.weight is not None, 0.0

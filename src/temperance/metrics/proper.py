@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from temperance import _checks
-from temperance.metrics._outcomes import compiled_sums, exactly, outcomes
+from temperance.metrics._outcomes import compiled_sums, exactly, outcomes, summed
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -62,10 +62,15 @@ class Scores:
             return cls(n_classes, float(o.weight.sum()), *(float(o.weight @ c) for c in columns))
 
     @classmethod
-    def summed(cls, sums: NDArray[np.float64], block: Block) -> Scores:
-        """Return sums over a block that a compiled pass has made."""
+    def summed(cls, sums: NDArray[np.float64], n_classes: int, *, weighted: bool) -> Scores:
+        """Return the sums that a pass has made."""
         weight, *scores = sums.tolist()
-        return cls(int(block.logits.shape[1]), block.n if block.weight is None else weight, *scores)
+        return cls(n_classes, weight if weighted else int(weight), *scores)
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """What `summed` takes."""
+        return np.array([self.weight, self.correct_sum, self.nll_sum, self.brier_sum])
 
     def __add__(self, other: Scores) -> Scores:
         _checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
@@ -95,15 +100,16 @@ class Scores:
 
 def score(rows: Rows) -> Scores:
     """Return the scores of labelled rows: one pass."""
-    (total,) = rows.reduce(partial(_score_block, exact=exactly(rows)))
-    return total
+    sums, _, weighted = summed(rows, partial(_score_block, exact=exactly(rows)))
+    return Scores.summed(sums, rows.n_classes, weighted=weighted)
 
 
 def _score_block(block: Block, *, exact: bool) -> Totals:
     sums = compiled_sums(block, ONE_BIN)
     if sums is not None:
-        return (Scores.summed(sums[0], block),)
-    return (Scores.of(outcomes(block, exact=exact), block.logits.shape[1]),)
+        return sums
+    scores = Scores.of(outcomes(block, exact=exact), block.logits.shape[1])
+    return scores.sums, 0.0, block.weight is not None, 0.0
 
 
 def accuracy(logits: object, labels: object = None, sample_weight: object = None) -> float:

@@ -16,6 +16,7 @@ from temperance.rows.threads import in_threads
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LANES = 64  # rows that compiled passes lay side by side
 BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
 
 Totals = tuple[Any, ...]
@@ -165,8 +166,9 @@ def add(left: Totals, right: Totals) -> Totals:
 
 
 def rows_per_block(n_classes: int) -> int:
-    """Return how many rows are read together."""
-    return max(1, BLOCK // n_classes)
+    """Return how many rows are read together: a multiple of what kernels lay side by side."""
+    n = BLOCK // n_classes
+    return max(1, n - n % LANES if n > LANES else n)
 
 
 def stride_of(n: int, n_rows: int) -> int:
