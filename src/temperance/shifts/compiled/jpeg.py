@@ -1,8 +1,8 @@
 # pyright: basic
 """JPEG without the coding, compiled.
 
-Blocks of 8 × 8 values lie side by side, 32 of them, one to a lane: the cosine transform of all rows
-and all columns is then the same sums of whole lines, and nothing is transposed in between.
+The cosine transform down the columns is the same sums of whole rows for all blocks that lie side by
+side; then the blocks are turned, and it is done again. Coefficients stay turned until they are back.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from temperance.shifts.compiled.lines import compiled, inlined, to_byte
+from temperance.shifts.compiled.lines import compiled, inlined, larger, smaller, to_byte
+from temperance.shifts.compiled.tiles import copy, turn
 from temperance.shifts.jpeg import HALVES, quantiser
 from temperance.shifts.jpeg import TO_LUMA_CHROMA as M
 
 if TYPE_CHECKING:
     from temperance.shifts.draws import Draws
 
-LANES = 32
+LANES = 16  # columns of two blocks
 C1, C2, C3, C5, C6, C7 = (
     nb.float32(np.sqrt(2) * np.cos(k * np.pi / 16)) for k in (1, 2, 3, 5, 6, 7)
 )
@@ -37,25 +38,34 @@ def jpeg(x: Any, quality: int, _draws: Draws, out: Any) -> None:
 
 @lru_cache
 def _units(quality: int) -> tuple[Any, Any]:
-    """Units of the coefficients of luma and chroma, times 8."""
-    luma, chroma = (quantiser(quality, kind) for kind in ("luma", "chroma"))
-    return (8 * luma).astype(np.float32), (8 * chroma).astype(np.float32)
+    """Units of the coefficients of luma and chroma, times 8, and one over them; turned."""
+    luma, chroma = (_turned(8.0 * quantiser(quality, kind)) for kind in ("luma", "chroma"))
+    return luma, chroma
+
+
+def _turned(units: Any) -> Any:
+    units = np.tile(units.reshape(8, 8).T, LANES // 8).ravel()
+    return np.stack([units, 1 / units]).astype(np.float32)
+
+
+@inlined
+def _up(number: int) -> int:
+    return -(-number // LANES) * LANES
 
 
 @compiled
 def _grey(x: Any, units: Any, out: Any) -> None:
     n, height, width = x.shape
-    plane = np.empty((n, -(-height // 8) * 8, -(-width // 8) * 8), np.float32)
+    plane = np.empty((-(-height // 8) * 8, _up(width)), np.float32)
     for i in range(n):
-        for y in range(plane.shape[1]):
-            line, filled = x[i, min(y, height - 1)], plane[i, y]
+        for y in range(plane.shape[0]):
+            line, filled = x[i, min(y, height - 1)], plane[y]
             for j in range(width):
                 filled[j] = nb.float32(line[j]) - nb.float32(128)
             filled[width:] = filled[width - 1]
-    _quantise(plane, units)
-    for i in range(n):
+        _quantise(plane, units)
         for y in range(height):
-            line, done = plane[i, y], out[i, y]
+            line, done = plane[y], out[i, y]
             for j in range(width):
                 done[j] = to_byte(line[j] + nb.float32(128))
 
@@ -64,14 +74,14 @@ def _grey(x: Any, units: Any, out: Any) -> None:
 def _coloured(x: Any, luma_units: Any, chroma_units: Any, out: Any) -> None:
     n, height, width, _ = x.shape
     tall, wide = -(-height // 16) * 8, -(-width // 16) * 8
-    luma = np.empty((n, 2 * tall, 2 * wide), np.float32)
-    chroma = np.empty((2 * n, tall, wide), np.float32)
+    luma = np.empty((2 * tall, 2 * wide), np.float32)
+    blue, red = np.zeros((tall, _up(wide)), np.float32), np.zeros((tall, _up(wide)), np.float32)
     for i in range(n):
-        split(x[i].reshape(height, width * 3), luma[i], chroma[2 * i], chroma[2 * i + 1])
-    _quantise(luma, luma_units)
-    _quantise(chroma, chroma_units)
-    for i in range(n):
-        join(luma[i], chroma[2 * i], chroma[2 * i + 1], out[i].reshape(height, width * 3))
+        split(x[i].reshape(height, width * 3), luma, blue, red)
+        _quantise(luma, luma_units)
+        _quantise(blue, chroma_units)
+        _quantise(red, chroma_units)
+        join(luma, blue, red, out[i].reshape(height, width * 3))
 
 
 @compiled
@@ -91,8 +101,8 @@ def split(image: Any, luma: Any, blue: Any, red: Any) -> None:
                     r[k, width - 1],
                 )
         if y < height:
-            _halve(b, blue[y // 2])
-            _halve(r, red[y // 2])
+            _halve(b, blue[y // 2, : wide // 2])
+            _halve(r, red[y // 2, : wide // 2])
         else:
             blue[y // 2], red[y // 2] = blue[y // 2 - 1], red[y // 2 - 1]
 
@@ -117,65 +127,48 @@ def _halve(pair: Any, out: Any) -> None:
 
 
 @compiled
-def _quantise(planes: Any, units: Any) -> None:
+def _quantise(plane: Any, units: Any) -> None:
     """Transform, round and transform back all blocks, in place."""
-    n, height, width = planes.shape
-    down, right = height // 8, width // 8
-    flat = planes.ravel()
-    lanes = np.zeros(64 * LANES, np.float32)
-    total = n * down * right
-    for start in range(0, total, LANES):
-        count = min(LANES, total - start)
-        for b in range(count):
-            at = _corner(start + b, down, right)
-            for r in range(8):
-                line = flat[at + r * width : at + r * width + 8]
-                for c in range(8):
-                    lanes[(8 * r + c) * LANES + b] = line[c]
-        _forward(lanes, units)
-        _back(lanes)
-        for b in range(count):
-            at = _corner(start + b, down, right)
-            for r in range(8):
-                line = flat[at + r * width : at + r * width + 8]
-                for c in range(8):
-                    line[c] = lanes[(8 * r + c) * LANES + b]
+    height, width = plane.shape
+    flat = plane.ravel()
+    lines, turned = np.empty(8 * LANES, np.float32), np.empty(8 * LANES, np.float32)
+    for corner in range(0, height * width, 8 * width):
+        for at in range(corner, corner + width, LANES):
+            for c in range(0, LANES, 8):
+                copy(flat, at + c, width, lines, c, LANES)
+            _transform(lines)
+            _turn(lines, turned)
+            _transform(turned)
+            _round(turned, units)
+            _restore(turned)
+            _turn(turned, lines)
+            _restore(lines)
+            for k in range(8 * LANES):
+                value = np.rint(lines[k] * nb.float32(1 / 64))
+                lines[k] = smaller(larger(value, nb.float32(-128)), nb.float32(127))
+            for c in range(0, LANES, 8):
+                copy(lines, c, LANES, flat, at + c, width)
 
 
 @inlined
-def _corner(block: int, down: int, right: int) -> int:
-    image, rest = block // (down * right), block % (down * right)
-    row, column = rest // right, rest % right
-    return ((image * down + row) * 8 * right + column) * 8
-
-
-@compiled
-def _forward(lanes: Any, units: Any) -> None:
-    """Coefficients times 8, rounded to multiples of their units."""
-    for r in range(8):
-        _transform(lanes[8 * r * LANES :], LANES)
-    for c in range(8):
-        _transform(lanes[c * LANES :], 8 * LANES)
-    for k in range(64):
-        unit, line = units[k], lanes[k * LANES : (k + 1) * LANES]
-        for b in range(LANES):
-            line[b] = np.rint(line[b] / unit) * unit
-
-
-@compiled
-def _back(lanes: Any) -> None:
-    for c in range(8):
-        _restore(lanes[c * LANES :], 8 * LANES)
-    for r in range(8):
-        _restore(lanes[8 * r * LANES :], LANES)
-    for j in range(lanes.size):
-        value = np.rint(lanes[j] * nb.float32(1 / 64))
-        lanes[j] = min(max(value, nb.float32(-128)), nb.float32(127))
+def _turn(source: Any, target: Any) -> None:
+    for c in range(0, LANES, 8):
+        turn(source, c, LANES, target, c, LANES)
 
 
 @inlined
-def _transform(x: Any, s: int) -> None:
-    """Cosine transform of eight numbers ``s`` apart, times √8: the first is their sum."""
+def _round(lines: Any, units: Any) -> None:
+    """Round coefficients to multiples of their units; a product, set right, is a quotient."""
+    for k in range(8 * LANES):
+        unit, share, value = units[0, k], units[1, k], lines[k]
+        near = value * share
+        lines[k] = np.rint(near + (value - near * unit) * share) * unit
+
+
+@inlined
+def _transform(x: Any) -> None:
+    """Cosine transform of all columns of eight, times √8: the first row is their sum."""
+    s = LANES
     for b in range(LANES):
         a0, a7 = x[b] + x[b + 7 * s], x[b] - x[b + 7 * s]
         a1, a6 = x[b + s] + x[b + 6 * s], x[b + s] - x[b + 6 * s]
@@ -193,8 +186,9 @@ def _transform(x: Any, s: int) -> None:
 
 
 @inlined
-def _restore(x: Any, s: int) -> None:
+def _restore(x: Any) -> None:
     """Inverse of the cosine transform, times √8."""
+    s = LANES
     for b in range(LANES):
         c1, c3, c5, c7 = x[b + s], x[b + 3 * s], x[b + 5 * s], x[b + 7 * s]
         o0 = C1 * c1 + C3 * c3 + C5 * c5 + C7 * c7

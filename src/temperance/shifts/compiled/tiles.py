@@ -13,7 +13,7 @@ from numba import extending, types
 from numba.core import cgutils
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SIDE = 8  # of a tile, and numbers in a vector
 ROWS = 4  # summed at once
@@ -42,29 +42,44 @@ class _Vectors:
 
 
 @intrinsic
+def copy(_: Any, source: Any, start: Any, stride: Any, target: Any, place: Any, step: Any) -> Any:
+    """Copy a tile of 8 × 8 numbers."""
+    return types.void(source, start, stride, target, place, step), _moving(lambda _, rows: rows)
+
+
+@intrinsic
 def turn(_: Any, source: Any, start: Any, stride: Any, target: Any, place: Any, step: Any) -> Any:
     """Copy a tile of 8 × 8 numbers, its rows becoming columns."""
+    return types.void(source, start, stride, target, place, step), _moving(_turned)
 
+
+def _moving(change: Callable[[Any, list[Any]], list[Any]]) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = _Vectors(context, builder, signature.args[0], args[0])
-        taken = _Vectors(context, builder, signature.args[3], args[3])
+        source, start, stride, target, place, step = args
+        given = _Vectors(context, builder, signature.args[0], source)
+        taken = _Vectors(context, builder, signature.args[3], target)
 
         def row(first: Any, distance: Any, k: int) -> Any:
             return builder.add(first, builder.mul(distance, ir.Constant(WORD, k)))
 
-        rows = [given.load(row(args[1], args[2], k)) for k in range(SIDE)]
-        for half in (4, 2, 1):  # swap the halves of all pairs of rows that are so far apart
-            low = [k + SIDE * (k & half > 0) - half * (k & half > 0) for k in range(SIDE)]
-            high = [k + half if k & half == 0 else k + SIDE for k in range(SIDE)]
-            pairs = [(rows[k], rows[k + half]) for k in range(SIDE) if k & half == 0]
-            first = iter([_shuffle(builder, *pair, low) for pair in pairs])
-            second = iter([_shuffle(builder, *pair, high) for pair in pairs])
-            rows = [next(second if k & half else first) for k in range(SIDE)]
+        rows = change(builder, [given.load(row(start, stride, k)) for k in range(SIDE)])
         for k, value in enumerate(rows):
-            taken.store(value, row(args[4], args[5], k))
+            taken.store(value, row(place, step, k))
         return context.get_dummy_value()
 
-    return types.void(source, start, stride, target, place, step), generate
+    return generate
+
+
+def _turned(builder: Any, rows: list[Any]) -> list[Any]:
+    """Swap the halves of all pairs of rows four apart, then two, then one."""
+    for half in (4, 2, 1):
+        low = [k if k & half == 0 else k + SIDE - half for k in range(SIDE)]
+        high = [k + half if k & half == 0 else k + SIDE for k in range(SIDE)]
+        rows = [
+            _shuffle(builder, rows[k & ~half], rows[k | half], high if k & half else low)
+            for k in range(SIDE)
+        ]
+    return rows
 
 
 def _shuffle(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
