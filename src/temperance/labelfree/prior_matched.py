@@ -28,6 +28,7 @@ import numpy as np
 from temperance._checks import check_seed
 from temperance.labelfree.evidence import (
     CHANCE,
+    TWICE,
     Evidence,
     gather_evidence,
     jointly,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-TWICE = 2.0  # the error of the share of mended rows is so many times that of the accuracy
 STEP = 0.2  # in log T, over which slopes are measured
 
 
