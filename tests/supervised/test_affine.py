@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from simulated import draw_labels, logits, softmax
 from sklearn.linear_model import LogisticRegression
 
@@ -152,6 +152,78 @@ def test_separable_rows_have_no_optimum(fit):
     assert (z.argmax(axis=1) != y).any()
     with pytest.raises(tp.NotIdentified, match="can be separated"):
         fit(z, y)
+
+
+@pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])
+def test_rows_that_can_be_separated_but_for_a_tie_have_no_optimum(fit):
+    z, y = separable()
+    tie = [5.5, 3.0, -2.0]  # on the border that separates the others
+    z, y = np.vstack([z, tie, tie]), np.append(y, [0, 1])
+    with pytest.raises(tp.NotIdentified, match=r"can be separated.*set a penalty"):
+        fit(z, y)
+    weight = np.ones(len(y))
+    weight[-1] = 0  # the other one can be told
+    with pytest.raises(tp.NotIdentified, match="can be separated"):
+        fit(z, np.eye(3)[y], weight)
+
+
+@pytest.mark.parametrize("fit", [tp.fit_vector, tp.fit_matrix])
+def test_one_class_that_can_be_separated_is_enough(fit):
+    z, y = miscalibrated(600, 4)
+    z[:, 3] = np.where(y == 3, 1.5, -1.5) + np.random.default_rng(1).uniform(-1, 1, size=600)
+    assert nll(tp.fit_biased_temperature(z, y), z, y) > 0  # a gain of its own would separate it
+    with pytest.raises(tp.NotIdentified, match="can be separated"):
+        fit(z, y)
+
+
+@pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])
+def test_a_few_rows_among_the_others_identify_the_map(fit):
+    z, y = separable()
+    strays = np.random.default_rng(3).choice(len(y), size=9, replace=False)
+    y[strays] = (y[strays] + 1 + np.arange(9) % 2) % 3
+    assert not has_a_direction(z, y, fit)
+    fitted = fit(z, y)
+    assert np.isfinite(fitted.bias).all()
+    assert 0 < nll(fitted, z, y) < nll(tp.fit_temperature(z, y), z, y)
+
+
+def has_a_direction(z, y, fit):
+    """Whether a linear programme finds margins that are never negative, and somewhere positive."""
+    k = z.shape[1]
+    rows, others = np.nonzero(np.arange(k) != y[:, None])
+    sign = np.eye(k)[y[rows]] - np.eye(k)[others]
+    gains = {
+        tp.fit_matrix: (sign[:, :, None] * z[rows][:, None, :]).reshape(len(rows), -1),
+        tp.fit_vector: sign * z[rows],
+        tp.fit_biased_temperature: np.sum(sign * z[rows], axis=1, keepdims=True),
+    }
+    margins = np.hstack([gains[fit], sign])
+    found = linprog(-margins.sum(axis=0), -margins, np.zeros(len(margins)), bounds=(-1, 1))
+    return -found.fun > 1e-6
+
+
+@pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])
+def test_a_map_is_refused_where_a_linear_programme_finds_a_direction(fit):
+    verdicts = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(2, 5))
+        n = 3 * k * (1 + (fit is tp.fit_matrix))
+        z = rng.normal(size=(n, k)) * 2
+        noise = rng.gumbel(size=z.shape)
+        y = np.append(np.arange(k), (z * rng.choice([0.5, 9]) + noise).argmax(axis=1)[k:])
+        z += rng.normal(size=k) * 2  # which a bias takes back
+        z = [z, np.vstack([z[:1], z[:1], z[2:]]), np.round(z)][seed % 3]
+        try:
+            fit(z, y)
+            refused = False
+        except tp.NotIdentified as error:
+            if "can be separated" not in str(error):
+                continue
+            refused = True
+        assert refused == has_a_direction(z, y, fit)
+        verdicts.append(refused)
+    assert 2 <= sum(verdicts) <= len(verdicts) - 6
 
 
 @pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])

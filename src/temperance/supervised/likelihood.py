@@ -22,6 +22,7 @@ import numpy as np
 
 from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified
+from temperance.supervised.separation import are_separated
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -179,7 +180,10 @@ class Likelihood:
             if result.status == STEPS_SPENT:
                 raise self._runs_away
             x = result.x
-        return start + space.plain(x)
+        found = start + space.plain(x)
+        if not self.penalty and are_separated(self.rows, unit, found, unpack, pack):
+            raise self._runs_away
+        return found
 
     @property
     def _runs_away(self) -> NotIdentified:

@@ -1,0 +1,150 @@
+"""Whether rows can be separated, so that the likelihood of an affine map has no maximum.
+
+Albert and Anderson, "On the existence of maximum likelihood estimates in logistic regression
+models", Biometrika 71 (1984). There is none if and only if the map can move in a direction d with
+
+    v_{y_i}(d) ≥ v_k(d)  for all rows i and classes k,  and > for one of them,
+
+since then every step in that direction is better than the one before. An optimiser runs after such
+a direction until it gains nothing more. Where it stops, most rows are sure, and its map less what
+would tell apart the classes that other rows hesitate between is such a direction: whether it is,
+all rows say. A direction that is found is a proof. None is found where too many rows hesitate,
+unless it is that of a single class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._arrays import to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from temperance.rows import Block, Rows
+
+    Vector = NDArray[np.float64]
+
+SURE = 1e-3  # a class that is less likely is not hesitated about
+MOST = 300  # pairs of classes that rows hesitate between
+ROUNDING = 1e-9  # of a margin
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Lowest and highest numbers; those of two sets of rows add up to those of both."""
+
+    low: Any
+    high: Any
+
+    def __add__(self, other: Extremes) -> Extremes:
+        return Extremes(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows, and the class each is of and one it hesitates about; None where they are too many."""
+
+    found: tuple[Vector, NDArray[np.int64], NDArray[np.int64]] | None
+
+    def __add__(self, other: Pairs) -> Pairs:
+        if self.found is None or other.found is None:
+            return Pairs(None)
+        (z, y, k), (w, x, j) = self.found, other.found
+        if len(z) + len(w) > MOST:
+            return Pairs(None)
+        return Pairs((np.concatenate([z, w]), np.concatenate([y, x]), np.concatenate([k, j])))
+
+
+def are_separated(
+    rows: Rows,
+    unit: float,
+    x: Vector,
+    unpack: Callable[[Vector], tuple[Vector, Vector]],
+    pack: Callable[[Vector, Vector], Vector],
+) -> bool:
+    """Return whether the map at which an optimiser has stopped leads to a direction as above.
+
+    ``unpack(x)`` are its gains and biases, for logits times ``unit``, and ``pack`` of gradients
+    with respect to these is the gradient with respect to x.
+    """
+    gain, bias = unpack(x)
+    totals: tuple[Extremes, Pairs] = rows.reduce(lambda block: _look(block, gain, bias, unit))
+    scores, pairs = totals
+    of_its_own = len(x) >= 2 * len(bias)  # each class has a gain that others do not share
+    if of_its_own and bool(np.any(scores.low > scores.high)):
+        return True
+    nothing = ROUNDING * float(np.max(np.abs([scores.low, scores.high])))
+    if pairs.found is None:
+        return False
+    d = unpack(_without(x, _differences(*pairs.found, gain, pack)))
+    (margins,) = rows.reduce(lambda block: (_margins(block, *d, unit),))
+    return bool(margins.high > nothing and margins.low >= -ROUNDING * margins.high)
+
+
+def _look(block: Block, gain: Vector, bias: Vector, unit: float) -> tuple[Extremes, Pairs]:
+    """Lowest score of each class in its rows, highest in others; and where rows hesitate."""
+    z, own = _counted(block, unit)
+    v = _mapped(z, gain, bias)
+    some, others = own > 0, own < 1
+    scores = v - v.mean(axis=1, keepdims=True) if gain.ndim == 2 else v
+    low = np.min(scores, axis=0, where=some, initial=np.inf)
+    high = np.max(scores, axis=0, where=others, initial=-np.inf)
+    p = np.exp(v - v.max(axis=1, keepdims=True))
+    hesitates = (p > SURE * p.sum(axis=1, keepdims=True)) | some
+    y = own.argmax(axis=1)
+    hesitates[np.arange(len(z)), y] = False
+    row, k = np.nonzero(hesitates)
+    return Extremes(low, high), Pairs((z[row], y[row], k) if len(row) <= MOST else None)
+
+
+def _counted(block: Block, unit: float) -> tuple[Vector, Vector]:
+    """Logits of the rows that have a weight, and their labels as probabilities."""
+    z, y = np.multiply(to_numpy(block.logits), unit, dtype=np.float64), block.labels
+    assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
+    own = np.eye(z.shape[1])[y] if y.ndim == 1 else y
+    return (z, own) if block.weight is None else (z[block.weight > 0], own[block.weight > 0])
+
+
+def _mapped(z: Vector, gain: Vector, bias: Vector) -> Vector:
+    return (z @ gain.T if gain.ndim == 2 else z * gain) + bias
+
+
+def _differences(
+    z: Vector,
+    y: NDArray[np.int64],
+    k: NDArray[np.int64],
+    gain: Vector,
+    pack: Callable[[Vector, Vector], Vector],
+) -> Vector:
+    """Gradients of ``v_y - v_k`` of each pair, of length one."""
+    gradients: list[Vector] = []
+    for logits, here, there in zip(z, y, k, strict=True):
+        sign = np.zeros(len(gain))
+        sign[here], sign[there] = 1, -1
+        one = pack(np.multiply.outer(sign, logits) if gain.ndim == 2 else sign * logits, sign)
+        gradients.append(one / np.linalg.norm(one))
+    return np.array(gradients).reshape(len(z), -1)
+
+
+def _without(x: Vector, directions: Vector) -> Vector:
+    """Return x less its part in the span of some directions of length one."""
+    values, vectors = np.linalg.eigh(directions @ directions.T)
+    kept = values > ROUNDING * values.max(initial=0)
+    basis = (vectors[:, kept] / np.sqrt(values[kept])).T @ directions
+    for _ in range(2):  # the second takes away the rounding of the first
+        x = x - (basis @ x) @ basis
+    return x
+
+
+def _margins(block: Block, gain: Vector, bias: Vector, unit: float) -> Extremes:
+    """Lowest and highest of ``v_y - v_k`` in the direction of a map."""
+    z, own = _counted(block, unit)
+    v = _mapped(z, gain, bias)
+    margins = v[np.arange(len(z)), own.argmax(axis=1)][:, None] - v
+    return Extremes(margins.min(initial=np.inf), margins.max(initial=-np.inf))
