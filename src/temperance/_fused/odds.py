@@ -11,11 +11,11 @@ import numpy as np
 from numba import types
 
 from temperance._fused.elementary import (
+    CHUNK,
     LN2,
     LOG2_E,
     LOWEST,
     UNLIKELY,
-    VECTOR,
     U,
     as_contiguous,
     exponentials,
@@ -24,62 +24,75 @@ from temperance._fused.elementary import (
     log,
     read_only,
 )
+from temperance._fused.traced import formula
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _log_odds(z: Any, odds: Any) -> float:
-    count = U(z.shape[1])
-    whole = (count + U(VECTOR - 1)) & ~U(VECTOR - 1)
-    exponents, powers = np.full(whole, LOWEST), np.empty(whole)
+ORDERS = 6  # derivatives of the weights in 1/w
+_AT_ONCE = 4  # rows whose powers are added together: fewer sums to load and to store
+
+
+def _add_powers(sums: Any, exponents: Any, powers: Any, k: Any, count: Any) -> None:
+    """Add ``u^r 2^u`` of a class of some rows, for r = 0 … 6."""
+    us = [exponents[k + count * j] for j in range(_AT_ONCE)]
+    terms = [powers[k + count * j] for j in range(_AT_ONCE)]
+    for r in range(ORDERS + 1):
+        if r:
+            terms = [e * u for e, u in zip(terms, us, strict=True)]
+        sums[k + count * r] = sums[k + count * r] + ((terms[0] + terms[1]) + (terms[2] + terms[3]))
+
+
+add_powers = formula(_add_powers, 0)
+
+
+def _log_odds(z: Any, odds: Any, counts: Any, exponents: Any, powers: Any) -> float:
+    n, n_classes = z.shape
+    at_once = max(1, CHUNK // n_classes)
     total = 0.0  # for the sake of which LLVM works on several vectors at once
-    for i in range(z.shape[0]):
-        row, o = z[i], odds[i]
-        best = largest(row)
-        top = np.float64(best)
-        for k in range(count):
-            u = np.float64(row[k]) - top
-            o[k] = u
-            exponents[k] = max(u * LOG2_E, LOWEST)
-        s = exponentials(exponents, powers, whole)
-        for k in range(count):  # s - e is 1 at least, but for the class that is predicted
-            rest = log(s - powers[k])
+    for start in range(0, n, at_once):
+        rows = z[start : start + at_once]
+        flat = odds[start : start + at_once].reshape(rows.size)
+        for i in range(rows.shape[0]):
+            row, first, predicted = rows[i], U(i * n_classes), U(0)
+            best = largest(row)
+            top = np.float64(best)
+            for k in range(U(n_classes)):
+                u = np.float64(row[k]) - top
+                flat[first + k] = u
+                exponents[first + k] = max(u * LOG2_E, LOWEST)
+            while row[predicted] != best:
+                predicted += U(1)
+            flat[first + predicted] = UNLIKELY
+            counts[predicted] += 1
+        total += exponentials(exponents, powers, U(rows.size))
+        for i in range(rows.shape[0]):
+            first, s = U(i * n_classes), 0.0
+            for k in range(U(n_classes)):
+                s += powers[first + k]
+            for k in range(U(n_classes)):  # 1 at least, but for the class that is predicted
+                powers[first + k] = s - powers[first + k]
+        for k in range(U(rows.size)):
+            rest = log(powers[k])
             total += rest
-            o[k] -= rest
-        first = 0
-        while row[first] != best:
-            first += 1
-        o[first] = UNLIKELY
+            flat[k] -= rest
     return total
 
 
-def _exponential_sums(odds: Any, v: float, sums: Any) -> float:
+def _exponential_sums(odds: Any, v: float, sums: Any, exponents: Any, powers: Any) -> float:
     count, scale, total = U(odds.shape[1]), v * LOG2_E, 0.0
-    exponents, powers = np.empty(2 * count), np.empty(2 * count)
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
-    for i in range(0, odds.shape[0], 2):  # in pairs: fewer sums to load and to store
-        pair = odds[i : i + 2]
-        flat = pair.reshape(pair.size)
+    whole = U(_AT_ONCE) * count
+    for i in range(0, odds.shape[0], _AT_ONCE):
+        rows = odds[i : i + _AT_ONCE]
+        flat = rows.reshape(rows.size)
         for k in range(U(flat.size)):
             exponents[k] = max(flat[k] * scale, LOWEST)
-        for k in range(U(flat.size), 2 * count):
+        for k in range(U(flat.size), whole):
             exponents[k] = LOWEST
-        total += exponentials(exponents, powers, 2 * count)
+        total += exponentials(exponents, powers, whole)
         for k in range(count):
-            u, v1, e, f = exponents[k], exponents[count + k], powers[k], powers[count + k]
-            s0[k] += e + f
-            e *= u
-            f *= v1
-            s1[k] += e + f
-            e *= u
-            f *= v1
-            s2[k] += e + f
-            s3[k] += e * u + f * v1
-    for k in range(count):
-        s1[k] *= LN2
-        s2[k] *= LN2**2
-        s3[k] *= LN2**3
+            add_powers(sums, exponents, powers, k, count)
     return total
 
 
@@ -99,63 +112,82 @@ def _squared_sums(odds: Any, v: float, sums: Any) -> None:
                 powers[k] = e * e
 
 
-def _odds_mass(z: Any, odds: Any, v: float, mass: Any, gap: Any) -> None:
-    count, scale = U(z.shape[1]), v * LOG2_E
-    exponents, powers = np.empty(count), np.empty(count)
-    for i in range(z.shape[0]):
-        row, chances = z[i], odds[i]
-        top = np.float64(largest(row))
-        for k in range(count):
-            exponents[k] = max(chances[k] * scale, LOWEST)
-        mass[i] = exponentials(exponents, powers, count)
-        below = 0.0
-        for k in range(count):
-            below += powers[k] * (top - np.float64(row[k]))
-        gap[i] = below
+def _odds_mass(
+    z: Any, odds: Any, v: float, mass: Any, gap: Any, exponents: Any, powers: Any
+) -> float:
+    n, n_classes = z.shape
+    scale, total, at_once = v * LOG2_E, 0.0, max(1, CHUNK // n_classes)
+    for start in range(0, n, at_once):
+        rows = z[start : start + at_once]
+        flat = odds[start : start + at_once].reshape(rows.size)
+        for k in range(U(rows.size)):
+            exponents[k] = max(flat[k] * scale, LOWEST)
+        total += exponentials(exponents, powers, U(rows.size))
+        for i in range(rows.shape[0]):
+            row, first = rows[i], U(i * n_classes)
+            top, here, below = np.float64(largest(row)), 0.0, 0.0
+            for k in range(U(n_classes)):
+                here += powers[first + k]
+                below += powers[first + k] * (top - np.float64(row[k]))
+            mass[start + i], gap[start + i] = here, below
+    return total
 
 
 # ------------------------------------------------------------------------------------- doors
 
 
+_NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
+_ODDS = read_only(types.float64, 2)
+
+
+def _work(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.empty(size), np.empty(size)
+
+
 @cache
 def _odds(dtype: np.dtype[Any]) -> Any:
-    signature = read_only(nb.from_dtype(dtype), 2), types.Array(types.float64, 2, "C")
-    return jit(_log_odds, signature)
+    counts = types.Array(types.int64, 1, "C")
+    given = read_only(nb.from_dtype(dtype), 2), _TABLE, counts
+    return jit(_log_odds, (*given, _NUMBERS, _NUMBERS))
 
 
-def log_odds(z: NDArray[Any]) -> NDArray[np.float64]:
-    """Return log p/(1 - p) of the classes that are not predicted, p = softmax(z)."""
-    z = as_contiguous(z)
-    odds = np.empty(z.shape)
-    _odds(z.dtype)(z, odds)
-    return odds
+def log_odds(z: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return log p/(1 - p) of the classes that are not predicted, and how often each one is."""
+    z, k = as_contiguous(z), z.shape[1]
+    odds, counts = np.empty(z.shape), np.zeros(k, np.int64)
+    _odds(z.dtype)(z, odds, counts, *_work(max(CHUNK, k)))
+    return odds, counts
 
 
 @cache
-def _sums(function: Any) -> Any:
-    table = types.Array(types.float64, 2, "C")
-    return jit(function, (read_only(types.float64, 2), types.float64, table))
+def _exponentials() -> Any:
+    return jit(_exponential_sums, (_ODDS, types.float64, _NUMBERS, _NUMBERS, _NUMBERS))
 
 
 def exponential_sums(odds: NDArray[np.float64], v: float) -> NDArray[np.float64]:
-    """Return ``Σ_i (v o_ik)^r exp(v o_ik)`` for r = 0 … 3 (rows) and each class (columns)."""
-    sums = np.zeros((4, odds.shape[1]))
-    _sums(_exponential_sums)(np.ascontiguousarray(odds), v, sums)
-    return sums
+    """Return ``Σ_i (v o_ik)^r exp(v o_ik)`` for r = 0 … 6 (rows) and each class (columns)."""
+    k = odds.shape[1]
+    sums = np.zeros((ORDERS + 1) * k)
+    _exponentials()(np.ascontiguousarray(odds), v, sums, *_work(_AT_ONCE * k))
+    return sums.reshape(ORDERS + 1, k) * (LN2 ** np.arange(ORDERS + 1))[:, None]
+
+
+@cache
+def _squares() -> Any:
+    return jit(_squared_sums, (_ODDS, types.float64, _TABLE))
 
 
 def squared_sums(odds: NDArray[np.float64], v: float, points: int) -> NDArray[np.float64]:
     """Return ``Σ_i exp(v o_ik)`` for v, 2 v, 4 v … (rows) and each class (columns)."""
     sums = np.zeros((points, odds.shape[1]))
-    _sums(_squared_sums)(np.ascontiguousarray(odds), v, sums)
+    _squares()(np.ascontiguousarray(odds), v, sums)
     return sums
 
 
 @cache
 def _mass(dtype: np.dtype[Any]) -> Any:
-    z, odds = read_only(nb.from_dtype(dtype), 2), read_only(types.float64, 2)
-    column = types.Array(types.float64, 1, "C")
-    return jit(_odds_mass, (z, odds, types.float64, column, column))
+    columns = (_NUMBERS,) * 4
+    return jit(_odds_mass, (read_only(nb.from_dtype(dtype), 2), _ODDS, types.float64, *columns))
 
 
 def odds_mass(
@@ -164,5 +196,6 @@ def odds_mass(
     """Return ``Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row, W = odds^v."""
     z = as_contiguous(z)
     mass, gap = np.empty((2, z.shape[0]))
-    _mass(z.dtype)(z, np.ascontiguousarray(odds), v, mass, gap)
+    work = _work(max(CHUNK, z.shape[1]))
+    _mass(z.dtype)(z, np.ascontiguousarray(odds), v, mass, gap, *work)
     return mass, gap

@@ -10,6 +10,7 @@ is the square of a weight; the derivatives ``Σ_i o^r W``, on all rows, find its
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 COVER = 0.99  # the authors' factor in the deficit
 SPAN = (2.0**-10, 2.0**10)  # of 1/w
 GRID = 41  # points of the first search, two to a doubling
+ORDERS = 6  # derivatives, with which one pass mostly ends what some rows have begun
 SOME = 250  # rows at least that it reads
 HELD = 1 << 22  # elements of which the odds are kept between passes
 UNLIKELY = -1e30  # log-odds of what is not counted
@@ -45,9 +47,15 @@ class Deficit:
     missing: Matrix
 
     @classmethod
-    def of(cls, rows: Rows, q: Matrix, shrink_to: int | None) -> Deficit:
+    def of(
+        cls,
+        rows: Rows,
+        q: Matrix,
+        shrink_to: int | None,
+        known: NDArray[np.int64] | None = None,
+    ) -> Deficit:
         """Count predictions; with ``shrink_to``, tame the sampling noise of a small sample."""
-        counts = rows.reduce(count_predictions)[0]
+        counts = rows.reduce(count_predictions)[0] if known is None else known
         n = int(counts.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(q > 0, counts / (n * q), np.inf)
@@ -75,23 +83,33 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
     return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
 
 
-def held_odds(rows: Rows) -> Matrix | None:
-    """Return the log-odds of all rows where there is room for them."""
-    if isinstance(rows, ArrayRows) and not rows.exceeds(HELD):
-        return log_odds(rows.logits)
-    return None
+def held_odds(rows: Rows) -> tuple[Matrix | None, NDArray[np.int64] | None]:
+    """Return the log-odds of all rows where there is room for them, and counts that come with."""
+    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD):
+        return None, None
+    rows.reduce(lambda _: ())  # looks for NaN, unless that is done
+    z, compiled = to_numpy(rows.logits), fused()
+    return compiled.log_odds(z) if compiled is not None else (log_odds(z), None)
 
 
 def find_reach(
-    rows: Rows, q: Matrix, deficit: Deficit, form: str, odds: Matrix | None = None
+    rows: Rows,
+    q: Matrix,
+    deficit: Deficit,
+    form: str,
+    odds: Matrix | None = None,
+    seen: Matrix | None = None,
 ) -> float:
-    """Return 1/w*, the global minimum of J; ``odds`` are those of `held_odds`."""
+    """Return 1/w*, the global minimum of J.
+
+    ``odds`` are those of `held_odds`; ``seen`` are the `rough_means` of rows like these.
+    """
     try:
         if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
             solution = search_in_scale(reach_objective(rows, q, deficit, form), *SPAN)
         else:
             held = rows.mapped(log_odds) if odds is None else ArrayRows(odds, checked=True)
-            solution = _search(held, _wanted(q, deficit, form))
+            solution = _search(held, _wanted(q, deficit, form), seen)
     except NotIdentified as error:
         msg = f"UTS in its {form} form has no optimal weight: {error}"
         raise NotIdentified(msg) from None
@@ -133,33 +151,45 @@ def reach_objective(
     return objective
 
 
-def _search(odds: Rows, wanted: Matrix) -> Solution:
+def rough_means(rows: Rows) -> Matrix:
+    """Return the mean weight of each class on the grid of v = 1/w, from some rows."""
+    return _grid_means(rows.head(SOME).mapped(log_odds))
+
+
+def _grid_means(odds: Rows) -> Matrix:
+    v = np.geomspace(*SPAN, GRID)
+    return odds.reduce(lambda block: (_grid_sums(block.logits, v),))[0] / odds.n
+
+
+def _search(odds: Rows, wanted: Matrix, seen: Matrix | None) -> Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
     some = odds.head(SOME)
     if isinstance(some, ArrayRows):  # they are read several times
         some = ArrayRows(np.ascontiguousarray(some.logits), checked=True)
-
-    def grid(v: Matrix) -> Matrix:
-        total = some.reduce(lambda block: (_grid_sums(block.logits, v),))[0] / some.n
-        return ((total - wanted) ** 2).sum(axis=1)
+    means = _grid_means(some) if seen is None else seen
 
     def moments(v: float, rows: Rows) -> tuple[float, ...]:
-        s0, s1, s2, s3 = rows.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
-        d = s0 - wanted
-        higher = (d * s1, s1 * s1 + d * s2, 3 * s1 * s2 + d * s3)
-        return float(d @ d), *(2 * float(np.sum(term)) for term in higher)
+        d = rows.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
+        d[0] -= wanted
+        products: list[list[float]] = (d @ d.T).tolist()  # J = d·d, and Leibniz' rule
+        return tuple(
+            sum(math.comb(m, r) * products[r][m - r] for r in range(m + 1)) for m in range(len(d))
+        )
 
-    start = search_in_scale(grid, *SPAN, points=GRID, rounds=0).x
+    def objective(_: Matrix) -> Matrix:
+        return ((means - wanted) ** 2).sum(axis=1)
+
+    start = search_in_scale(objective, *SPAN, points=GRID, rounds=0).x
     within = start / 4, start * 4
     near = minimise_in_scale(partial(moments, rows=some), start, tolerance=1e-3, within=within)
-    return minimise_in_scale(partial(moments, rows=odds), near.x, tolerance=1e-8, within=within)
+    return minimise_in_scale(partial(moments, rows=odds), near.x, tolerance=1e-10, within=within)
 
 
 def log_odds(logits: NDArray[Any]) -> Matrix:
     """Return ``log p_k - log(1 - p_k)`` where k is not predicted, next to -∞ where it is."""
     z, compiled = to_numpy(logits), fused()
     if compiled is not None:
-        return compiled.log_odds(z)
+        return compiled.log_odds(z)[0]
     u = z.astype(np.float64)
     u -= u.max(axis=1, keepdims=True)
     e = np.exp(u)
@@ -186,14 +216,14 @@ def _grid_sums(odds: Matrix, v: Matrix) -> Matrix:
 
 
 def exponential_sums(odds: Matrix, v: float) -> Matrix:
-    """Return ``Σ_i (v o_ik)^r W_ik`` for r = 0 … 3: sums and derivatives of the weights."""
+    """Return ``Σ_i (v o_ik)^r W_ik`` for r = 0 … 6: sums and derivatives of the weights."""
     compiled = fused()
     if compiled is not None:
         return compiled.exponential_sums(odds, v)
     u = v * odds
     e = np.exp(u)
-    out = np.empty((4, odds.shape[1]))
-    for r in range(4):
+    out = np.empty((ORDERS + 1, odds.shape[1]))
+    for r in range(ORDERS + 1):
         out[r] = e.sum(axis=0)
         e *= u
     return out

@@ -28,7 +28,7 @@ from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified, check_choice, check_integer, check_prior, check_seed
 from temperance._kernels import fused, temperature_moments
 from temperance._solve import TOLERANCE, minimise_in_scale
-from temperance.labelfree.reach import SOME, Deficit, find_reach, held_odds, log_odds
+from temperance.labelfree.reach import SOME, Deficit, find_reach, held_odds, log_odds, rough_means
 from temperance.maps import Temperature
 from temperance.rows import ArrayRows, Block, Rows, as_rows, shuffled
 from temperance.rows.base import stride_of
@@ -108,27 +108,26 @@ def fit_uts(
         return Temperature(_fit_bag(rows, q, form, shrink_to=size))
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
-    sample = rows.take(picked).logits
-    logs: list[float] = []
+    sample = ArrayRows(rows.take(picked).logits, checked=True)
+    seen, logs = rough_means(sample), list[float]()
     for first in range(0, len(picked), size):  # bags are alike: those before are the start
-        bag = ArrayRows(sample[first : first + size], checked=True)
-        start = float(np.exp(np.mean(logs))) if logs else None
-        logs.append(float(np.log(_fit_bag(bag, q, form, None, start))))
+        bag = ArrayRows(sample.logits[first : first + size], checked=True)
+        start = float(np.exp(np.mean(logs))) if logs else 1.0
+        logs.append(float(np.log(_fit_bag(bag, q, form, None, start, seen))))
     return Temperature(float(np.exp(np.mean(logs))))
 
 
 def _fit_bag(
-    rows: Rows, q: Matrix, form: str, shrink_to: int | None, start: float | None = None
+    rows: Rows, q: Matrix, form: str, shrink_to: int | None, start: float = 1, seen: Any = None
 ) -> float:
-    """Return the temperature of some rows, looked for near ``start`` where one is known."""
-    deficit = Deficit.of(rows, q, shrink_to)
+    """Return the temperature of some rows, looked for from ``start`` on; ``seen``: `find_reach`."""
+    odds, counts = held_odds(rows) if form != "paper" else (None, None)  # there they depend on w
+    deficit = Deficit.of(rows, q, shrink_to, counts)
     if np.count_nonzero(deficit.counts) < 2:
         msg = "all target rows are predicted as one class: UTS needs at least two."
         raise NotIdentified(msg)
-    odds = held_odds(rows) if form != "paper" else None  # there they depend on w
-    v = find_reach(rows, q, deficit, form, odds)
-    sums = _weighted_sums(rows, v, form, odds)
-    return 1 / _weighted_temperature(sums if start is None else sums[-1:], form, 1 / (start or 1))
+    v = find_reach(rows, q, deficit, form, odds, seen)
+    return 1 / _weighted_temperature(_weighted_sums(rows, v, form, odds), form, 1 / start)
 
 
 def weigh(z: NDArray[Any], odds: Matrix, v: float, form: str) -> tuple[Matrix, Matrix]:
