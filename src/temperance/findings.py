@@ -181,7 +181,7 @@ def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
     if not 1 / RESCALED < scale < RESCALED:
         yield Finding(
             "TP202",
-            f"The logits are {scale:.2g} times as long as on the source.",
+            f"The logits are {scale:.2g} times as large as on the source.",
             {"factor": scale},
             "Confidence alone misleads then; typicality and class mix decide.",
         )
