@@ -17,7 +17,7 @@ from temperance._fused.matching import beliefs
 from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
 from temperance._fused.odds import exponential_sums, log_odds, odds_mass, squared_sums
-from temperance._fused.profile import class_sums, cosines, row_lengths
+from temperance._fused.profile import class_sums, cosines, row_lengths, weighted_mean
 from temperance._fused.short import short_beliefs
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "short_beliefs",
     "squared_sums",
     "temperature_moments",
+    "weighted_mean",
 ]

@@ -33,16 +33,26 @@ def _scale(row: Any) -> float:
     return 1 / top if top > 0 else 0.0
 
 
-def _row_lengths(z: Any, lengths: Any) -> None:
+def _row_lengths(z: Any, centre: Any, lengths: Any) -> None:
     centred = np.empty(z.shape[1])
     for i in range(z.shape[0]):
-        row, mean, squares = z[i], _mean(z[i]), 0.0
+        row, squares = z[i], 0.0
         for k in range(row.shape[0]):
-            centred[k] = np.float64(row[k]) - mean
+            centred[k] = np.float64(row[k]) - centre[k]
+        mean = _mean(centred)
+        for k in range(row.shape[0]):
+            centred[k] -= mean
         scale = _scale(centred)
         for k in range(row.shape[0]):
             squares += (centred[k] * scale) ** 2
         lengths[i] = np.sqrt(squares) / scale if scale > 0 else 0.0
+
+
+def _weighted_sum(z: Any, weight: Any, total: Any) -> None:
+    for i in range(z.shape[0]):
+        row, w = z[i], weight[i]
+        for k in range(row.shape[0]):
+            total[k] += w * np.float64(row[k])
 
 
 def _class_sums(z: Any, labels: Any, total: Any) -> None:
@@ -81,11 +91,19 @@ _PATTERNS, _LABELS = read_only(types.float64, 2), read_only(types.int64, 1)
 _FLAGS = read_only(types.boolean, 1)
 
 
-def row_lengths(z: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the length of each row less its mean."""
+def row_lengths(z: NDArray[Any], centre: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return the length of each row, less ``centre`` where there is one, less its mean."""
     z, lengths = as_contiguous(z), np.empty(z.shape[0])
-    _kernel(_row_lengths, z.dtype, _NUMBERS)(z, lengths)
+    about = np.zeros(z.shape[1]) if centre is None else centre
+    _kernel(_row_lengths, z.dtype, _NUMBERS, _NUMBERS)(z, about, lengths)
     return lengths
+
+
+def weighted_mean(z: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of the rows."""
+    z, total = as_contiguous(z), np.zeros(z.shape[1])
+    _kernel(_weighted_sum, z.dtype, read_only(types.float64, 1), _NUMBERS)(z, weight, total)
+    return total / weight.sum()
 
 
 def class_sums(z: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:

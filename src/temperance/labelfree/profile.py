@@ -216,10 +216,15 @@ def spread(
 
     It is the scale of the logits, whatever was added to each class: an offset has no spread.
     """
-    z = np.asarray(logits, dtype=np.float64)
-    distances = row_lengths(z - np.average(z, axis=0, weights=weight))
+    compiled = fused()
+    if compiled is not None:
+        mass = np.ones(len(logits)) if weight is None else weight
+        distances = compiled.row_lengths(logits, compiled.weighted_mean(logits, mass))
+    else:
+        z = np.asarray(logits, dtype=np.float64)
+        distances = row_lengths(z - np.average(z, axis=0, weights=weight))
     largest = float(distances.max())
-    if largest <= ROUNDING * float(np.abs(z).max()):
+    if largest <= ROUNDING * max(float(logits.max()), -float(logits.min())):
         msg = f"{name} are the same in every row, but for a constant, so they have no scale."
         raise NotIdentified(msg)
     return largest * float(np.sqrt(np.average((distances / largest) ** 2, weights=weight)))
