@@ -22,7 +22,7 @@ import numpy as np
 
 from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified
-from temperance.supervised.separation import are_separated
+from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -157,32 +157,34 @@ class Likelihood:
 
         optimise: Any = minimize
         unit = self.unit  # the statistic may travel to other machines; the problem stays here
+        missed = np.zeros(self.rows.n_classes)  # rows of each class that are not surely right
 
         def objective(white: Vector, dtype: type[np.floating[Any]]) -> tuple[float, Vector]:
             gain, bias = unpack(start + space.plain(white))
             totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit, dtype))
-            loss, d_gain, d_bias, short = (t / self.mass for t in totals)
+            loss, d_gain, d_bias = (t / self.mass for t in totals[:3])
+            missed[:] = totals[3]
             if self.penalty:
                 excess, d_excess = _away_from_temperature(gain)
                 loss = loss + self.penalty * (excess + float(bias @ bias))
                 d_gain = d_gain + self.penalty * d_excess
                 d_bias = d_bias + 2 * self.penalty * bias
-            elif not short:  # all rows right: a multiple of this map would be better, for ever
+            elif not missed.any():  # a multiple of this map would be better, for ever
                 raise self._runs_away
             return float(loss), space.white(pack(d_gain, d_bias))
 
-        x = np.zeros_like(start)
-        for dtype, enough in ((np.float32, ROUGH), (np.float64, FINE)):
+        x, found = np.zeros_like(start), start
+        for dtype, enough, doubt in ((np.float32, ROUGH, 1e-1), (np.float64, FINE, 1e-3)):
             options = {"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, **enough}
             result: Any = optimise(
                 objective, x, args=(dtype,), jac=True, method="L-BFGS-B", options=options
             )
             if result.status == STEPS_SPENT:
                 raise self._runs_away
-            x = result.x
-        found = start + space.plain(x)
-        if not self.penalty and are_separated(self.rows, unit, found, unpack, pack):
-            raise self._runs_away
+            x, found = result.x, start + space.plain(result.x)
+            likely = not self.penalty and (missed.sum() <= MOST or not missed.all())
+            if likely and are_separated(self.rows, unit, found, unpack, pack, doubt):
+                raise self._runs_away
         return found
 
     @property
@@ -194,7 +196,7 @@ class Likelihood:
 
 
 def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any) -> Totals:
-    """Return the NLL, its gradients, and the weight of rows not surely right: p_y at most 1/2."""
+    """Return the NLL, its gradients, and how many of each class are not surely right, p_y ≤ 1/2."""
     z = _in_units(to_numpy(block.logits), unit, dtype)
     gain, bias = gain.astype(dtype), bias.astype(dtype)
     v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias
@@ -209,15 +211,16 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any)
     lse = (np.log(total) + top)[:, 0]
     if y.ndim == 1:
         loss = w @ (lse - v[rows, y])
-        short = w @ (p[rows, y] <= 0.5)
+        own, sure = y, p[rows, y]
         p[rows, y] -= 1
     else:
         loss = w @ (lse - np.einsum("ij,ij->i", v, y))
-        short = w @ (np.where(y == 1, p, 0).max(axis=1) <= 0.5)
+        own, sure = y.argmax(axis=1), np.where(y == 1, p, 0).max(axis=1)
         p -= y
     p *= w[:, None]
     d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)
-    return float(loss), d_gain, p.sum(axis=0), float(short)
+    missed = np.bincount(own[(sure <= 0.5) & (w > 0)], minlength=p.shape[1])
+    return float(loss), d_gain, p.sum(axis=0), missed
 
 
 def _in_units(z: NDArray[Any], unit: float, dtype: Any) -> NDArray[Any]:

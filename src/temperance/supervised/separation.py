@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-SURE = 1e-3  # a class that is less likely is not hesitated about
 MOST = 300  # pairs of classes that rows hesitate between
 ROUNDING = 1e-9  # of a margin
 
@@ -67,14 +66,18 @@ def are_separated(
     x: Vector,
     unpack: Callable[[Vector], tuple[Vector, Vector]],
     pack: Callable[[Vector, Vector], Vector],
+    doubt: float,
 ) -> bool:
     """Return whether the map at which an optimiser has stopped leads to a direction as above.
 
     ``unpack(x)`` are its gains and biases, for logits times ``unit``, and ``pack`` of gradients
-    with respect to these is the gradient with respect to x.
+    with respect to these is the gradient with respect to x. A row hesitates about classes that are
+    more likely than ``doubt``.
     """
     gain, bias = unpack(x)
-    totals: tuple[Extremes, Pairs] = rows.reduce(lambda block: _look(block, gain, bias, unit))
+    totals: tuple[Extremes, Pairs] = rows.reduce(
+        lambda block: _look(block, gain, bias, unit, doubt)
+    )
     scores, pairs = totals
     of_its_own = len(x) >= 2 * len(bias)  # each class has a gain that others do not share
     if of_its_own and bool(np.any(scores.low > scores.high)):
@@ -87,28 +90,38 @@ def are_separated(
     return bool(margins.high > nothing and margins.low >= -ROUNDING * margins.high)
 
 
-def _look(block: Block, gain: Vector, bias: Vector, unit: float) -> tuple[Extremes, Pairs]:
+def _look(
+    block: Block, gain: Vector, bias: Vector, unit: float, doubt: float
+) -> tuple[Extremes, Pairs]:
     """Lowest score of each class in its rows, highest in others; and where rows hesitate."""
-    z, own = _counted(block, unit)
-    v = _mapped(z, gain, bias)
-    some, others = own > 0, own < 1
-    scores = v - v.mean(axis=1, keepdims=True) if gain.ndim == 2 else v
-    low = np.min(scores, axis=0, where=some, initial=np.inf)
-    high = np.max(scores, axis=0, where=others, initial=-np.inf)
+    z, y, also = _counted(block, unit)
+    v, rows = _mapped(z, gain, bias), np.arange(len(z))
     p = np.exp(v - v.max(axis=1, keepdims=True))
-    hesitates = (p > SURE * p.sum(axis=1, keepdims=True)) | some
-    y = own.argmax(axis=1)
-    hesitates[np.arange(len(z)), y] = False
+    hesitates = (p > doubt * p.sum(axis=1, keepdims=True)) | also
+    hesitates[rows, y] = False
     row, k = np.nonzero(hesitates)
-    return Extremes(low, high), Pairs((z[row], y[row], k) if len(row) <= MOST else None)
+    pairs = Pairs((z[row], y[row], k) if len(row) <= MOST else None)
+    if gain.ndim == 2:
+        v -= v.mean(axis=1, keepdims=True)
+    low = np.full(len(bias), np.inf)
+    np.minimum.at(low, y, v[rows, y])
+    pure = ~np.any(also, axis=1)
+    if not pure.all():
+        low = np.minimum(low, np.min(v, axis=0, where=also, initial=np.inf))
+    v[rows[pure], y[pure]] = -np.inf
+    return Extremes(low, v.max(axis=0, initial=-np.inf)), pairs
 
 
-def _counted(block: Block, unit: float) -> tuple[Vector, Vector]:
-    """Logits of the rows that have a weight, and their labels as probabilities."""
+def _counted(block: Block, unit: float) -> tuple[Vector, NDArray[np.int64], NDArray[np.bool_]]:
+    """Logits of the rows that have a weight, their classes, and which others they also are of."""
     z, y = np.multiply(to_numpy(block.logits), unit, dtype=np.float64), block.labels
     assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
-    own = np.eye(z.shape[1])[y] if y.ndim == 1 else y
-    return (z, own) if block.weight is None else (z[block.weight > 0], own[block.weight > 0])
+    also = np.zeros((len(z), 1), np.bool_)
+    if y.ndim == 2:
+        y, also = y.argmax(axis=1), y > 0
+        also[np.arange(len(z)), y] = False
+    kept = slice(None) if block.weight is None else block.weight > 0
+    return z[kept], y[kept], also[kept]
 
 
 def _mapped(z: Vector, gain: Vector, bias: Vector) -> Vector:
@@ -144,7 +157,7 @@ def _without(x: Vector, directions: Vector) -> Vector:
 
 def _margins(block: Block, gain: Vector, bias: Vector, unit: float) -> Extremes:
     """Lowest and highest of ``v_y - v_k`` in the direction of a map."""
-    z, own = _counted(block, unit)
+    z, y, _ = _counted(block, unit)
     v = _mapped(z, gain, bias)
-    margins = v[np.arange(len(z)), own.argmax(axis=1)][:, None] - v
+    margins = v[np.arange(len(z)), y][:, None] - v
     return Extremes(margins.min(initial=np.inf), margins.max(initial=-np.inf))

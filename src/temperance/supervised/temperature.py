@@ -14,11 +14,11 @@ import math
 
 from temperance._checks import InputError, NotIdentified, check_scale
 from temperance._kernels import fused, temperature_moments
-from temperance._solve import TOLERANCE, Solution, minimise_in_scale
+from temperance._solve import ROUNDING, TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Rows, Totals, as_labelled_rows
 
-FEW = 300  # rows below which a sample is not worth its while
+FEW = 300  # rows below which a sample is not worth its while, and one pass more is
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
 SHARE = 8  # of the rows at most one in so many is in the sample; eight need half as many
 ROUGH = 1e-2  # error of the optimum of a sample, no more than that of sampling
@@ -71,7 +71,8 @@ def fit_temperature(
 
 def solve_temperature(rows: Rows) -> Solution:
     """Return the optimal β = 1/T for rows with labels."""
-    solution = _minimise(rows, _start(rows))
+    start = _start(rows)
+    solution = _minimise(rows, start, ROUNDING if rows.n <= FEW else TOLERANCE)
     if not solution.converged:
         msg = (
             f"the temperature is not identified by these {rows.n} rows: near T = "
@@ -81,7 +82,7 @@ def solve_temperature(rows: Rows) -> Solution:
     return solution
 
 
-def _minimise(rows: Rows, start: float, tolerance: float = TOLERANCE) -> Solution:
+def _minimise(rows: Rows, start: float, tolerance: float) -> Solution:
     rough = tolerance > TOLERANCE
 
     def moments(beta: float) -> tuple[float, ...]:
