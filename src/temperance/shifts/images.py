@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 19  # values worked on at once: their float32 copies stay in the cache
 HEAP = 1 << 24  # bytes
+RUNS = 4  # of chunks for each thread: one that is late leaves the rest to others
 SMALLEST, CHANNELS = 8, (1, 3)
 SMALL = 64  # pixels: the longer side up to which images are treated as in CIFAR-10-C
 
@@ -74,8 +75,12 @@ def in_chunks(images: NDArray[np.uint8], change: Change, threads: int = 1) -> ND
         change(np.require(images[part], requirements=["C", "W"]), out[part], number)
 
     numbers = range(-(-len(images) // step))
-    several = min(threads, len(numbers)) > 1
-    deque(in_threads(work, numbers, threads) if several else map(work, numbers), maxlen=0)
+    if min(threads, len(numbers)) < 2:
+        deque(map(work, numbers), maxlen=0)
+    else:  # a run of chunks is as soon given to a thread as one
+        run = -(-len(numbers) // (RUNS * threads))
+        runs = (numbers[start : start + run] for start in range(0, len(numbers), run))
+        deque(in_threads(lambda few: deque(map(work, few), maxlen=0), runs, threads), maxlen=0)
     return out
 
 

@@ -22,6 +22,7 @@ from temperance.shifts.compiled.lines import (
     weigh,
 )
 from temperance.shifts.compiled.smoothing import smooth_to_bytes, smoother, smoothing_room
+from temperance.shifts.compiled.tiles import ROWS, SIDE, sum_around
 from temperance.shifts.planes import gaussian_kernel
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def _discs(shape: tuple[int, ...], radius: float, rim: float) -> tuple[Any, ...]
     reach = int(radius)
     half = np.sqrt(radius**2 - np.arange(reach + 1) ** 2).astype(np.int64)
     pixels = 2 * (2 * half + 1).sum() - (2 * half[0] + 1)
-    soft = smoother(shape, gaussian_kernel(rim, 2 if radius > 8 else 1), "mirror")
+    kernel = gaussian_kernel(rim, 2) if radius > 8 else np.pad(gaussian_kernel(rim, 1), 1)
+    soft = smoother(shape, kernel, "mirror")
     return frame(shape, (reach, reach), "mirror"), half, np.float32(1 / pixels), soft
 
 
@@ -87,10 +89,41 @@ def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> N
             for j in range(length):
                 line[j] = share * (nb.float32(above[j]) + nb.float32(below[j]))
         if soft[2][1] > nb.float32(1e-6):
-            smooth_to_bytes(soft, room, out[i])
+            _soften(soft, room, out[i])
         else:  # a rim too narrow to smooth anything
             for y in range(height):
                 _round(plane[y], out[i, y])
+
+
+@compiled
+def _soften(soft: Any, room: Any, out: Any) -> None:
+    """Filter what lies in the first room by five taps both ways, and round."""
+    down, across, weights, channels = soft
+    (height, length), wide, eight = out.shape, room[0].shape[1], room[2]
+    begins = across // room[1].shape[1]  # of pixels that are not turned
+    for y in range(0, height, SIDE):
+        for part in range(0, SIDE, ROWS):
+            sum_around(room[0], down, y + part, weights, eight, part * wide, wide)
+        for k in range(min(SIDE, height - y)):
+            _soften_across(eight, k * wide, weights, channels, out[y + k])
+            for pixel in (0, 1, length // channels - 2, length // channels - 1):
+                for c in range(channels):
+                    at, total = k * wide + c, nb.float32(0)
+                    for step in range(-2, 3):
+                        beside = begins[pixel + step + weights.size]
+                        total += weights[abs(step)] * eight[at + beside]
+                    out[y + k, pixel * channels + c] = to_byte(total)
+
+
+@inlined
+def _soften_across(flat: Any, start: int, weights: Any, channels: int, out: Any) -> None:
+    p, q, r = weights[0], weights[1], weights[2]
+    a, b, c = nb.uintp(start), nb.uintp(start + channels), nb.uintp(start + 2 * channels)
+    d, e = nb.uintp(start + 3 * channels), nb.uintp(start + 4 * channels)
+    at = nb.uintp(2 * channels)
+    for j in range(nb.uintp(out.size - 4 * channels)):
+        near, far = flat[b + j] + flat[d + j], flat[a + j] + flat[e + j]
+        out[at + j] = to_byte(p * flat[c + j] + q * near + r * far)
 
 
 @compiled
@@ -99,33 +132,37 @@ def _sum_chords(inside: Any, half: Any, channels: int, upper: Any, lower: Any) -
 
     Half a disc of up to 257 pixels, 12 in radius, fits into sixteen bits.
     """
-    reach, length = half.size - 1, upper.shape[1]
+    reach, (height, length), stride = half.size - 1, upper.shape, inside.shape[1]
+    flat, top, bottom = inside.ravel(), upper.ravel(), lower.ravel()
     chord = np.empty(length, np.uint16)
     upper[:], lower[:] = 0, 0
-    for p in range(upper.shape[0] + 2 * reach):
-        line = inside[p]
-        _add(line[reach * channels :], chord, fresh=True)
+    for p in range(height + 2 * reach):
+        middle = p * stride + reach * channels
+        for j in range(nb.uintp(length)):
+            chord[j] = flat[nb.uintp(middle) + j]
         for h in range(half[0] + 1):
             if h > 0:
-                _lengthen(chord, line[(reach - h) * channels :], line[(reach + h) * channels :])
+                _lengthen(chord, flat, middle - h * channels, middle + h * channels)
             for dy in range(half.size):
                 if half[dy] == h:
-                    if reach + dy <= p < upper.shape[0] + reach + dy:
-                        _add(chord, upper[p - reach - dy], fresh=False)
-                    if dy > 0 and reach - dy <= p < upper.shape[0] + reach - dy:
-                        _add(chord, lower[p - reach + dy], fresh=False)
+                    if reach + dy <= p < height + reach + dy:
+                        _add(chord, top, (p - reach - dy) * length)
+                    if dy > 0 and reach - dy <= p < height + reach - dy:
+                        _add(chord, bottom, (p - reach + dy) * length)
 
 
 @inlined
-def _lengthen(chord: Any, left: Any, right: Any) -> None:
-    for j in range(chord.size):
-        chord[j] += left[j] + right[j]
+def _lengthen(chord: Any, flat: Any, left: int, right: int) -> None:
+    a, b = nb.uintp(left), nb.uintp(right)
+    for j in range(nb.uintp(chord.size)):
+        chord[j] += flat[a + j] + flat[b + j]
 
 
 @inlined
-def _add(chord: Any, total: Any, fresh: bool) -> None:
-    for j in range(total.size):
-        total[j] = chord[j] if fresh else total[j] + chord[j]
+def _add(chord: Any, total: Any, place: int) -> None:
+    at = nb.uintp(place)
+    for j in range(nb.uintp(chord.size)):
+        total[at + j] += chord[j]
 
 
 def motion(x: Any, constants: tuple[int, float], draws: Draws, out: Any) -> None:

@@ -1,8 +1,8 @@
 # pyright: basic
 """JPEG without the coding, compiled.
 
-The cosine transform down the columns is the same sums of whole rows for all blocks that lie side by
-side; then the blocks are turned, and it is done again. Coefficients stay turned until they are back.
+The cosine transform down the columns is the same sums of rows for all blocks that lie side by side;
+then the blocks are turned, and it is done again. Coefficients stay turned until they are back.
 """
 
 from __future__ import annotations
