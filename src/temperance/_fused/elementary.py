@@ -28,7 +28,6 @@ VECTOR = 16  # of which whole multiples are summed
 LOWEST = -1021.0  # 2 to this is the smallest that needs no care, and nothing beside 1
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first is exact times 2^10
-SHIFT = 1.5 * 2.0**52  # added to a float, leaves the nearest integer in its last bits
 SQRT2 = math.sqrt(2)
 UNLIKELY = -1e30  # odds of what is not counted
 
@@ -49,16 +48,6 @@ def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 # ------------------------------------------------------------------------------- elementary
-
-
-@intrinsic
-def _bits(_: Any, x: Any) -> Any:
-    """Return the bits of a float as an integer."""
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.uint64))
-
-    return types.uint64(x), generate
 
 
 @intrinsic
@@ -83,7 +72,7 @@ def horner(x: Any, *coefficients: float) -> Any:
 
 def power_of_two(x: Any, digits: int, *coefficients: float) -> Any:
     """Return 2^x for x ≤ 0: ``x = n + f`` with n whole, ``2^x = 2^n (1 + f q(f))``."""
-    shift = 1.5 * 2.0**digits  # as SHIFT
+    shift = 1.5 * 2.0**digits  # added to a float, leaves the nearest integer in its last bits
     shifted = x + shift
     f = x - (shifted - shift)
     return (horner(f, *coefficients, 1.0).bits() + (shifted.bits() << digits)).number()
