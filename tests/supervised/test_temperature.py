@@ -217,3 +217,10 @@ def test_of_several_errors_the_unfit_value_is_told_first():
     z[7, 4] = -np.inf  # and still sorted
     with pytest.raises(tp.InputError, match="Row 7, class 4 is -inf"):
         tp.fit_temperature(z, y)
+
+
+@pytest.mark.parametrize("labels", [np.array([0, 1]), np.eye(2)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.7e308])
+def test_values_that_are_not_numbers_are_refused_without_a_warning(bad, labels):
+    with pytest.raises(tp.InputError):
+        tp.fit_temperature(np.array([[bad, 0.0], [bad, bad]]), labels)

@@ -85,8 +85,13 @@ class ArrayRows(Rows):
         if self._checked:
             return self.reduce(statistic)
         self._vouched = True
+
+        def quiet(block: Block) -> Totals:
+            with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
+                return statistic(block)
+
         try:
-            totals = self.reduce(statistic)
+            totals = self.reduce(quiet)
             if sound(totals):
                 return totals
         except _checks.InputError:  # of several things that are wrong with values NaN comes first
