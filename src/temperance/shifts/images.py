@@ -56,18 +56,24 @@ def check_images(images: ArrayLike) -> NDArray[np.uint8]:
     return x
 
 
-def in_chunks(images: NDArray[np.uint8], change: Change, threads: int = 1) -> NDArray[np.uint8]:
+def in_chunks(
+    images: NDArray[np.uint8], change: Change, threads: int = 1, *, joined: bool = False
+) -> NDArray[np.uint8]:
     """Change a few images at a time, so that memory stays bounded, in one thread or in several.
 
     ``change`` gets some images, the place of the result and the number of the chunk. Which images
     are a chunk depends on their size alone, so neither the threads nor the images that follow make
-    a difference.
+    a difference. A thread gets a run of chunks: one after the other, or ``joined`` as one, for
+    what asks for no number and needs no room that grows with the images.
     """
     # A freed block of this size teaches glibc to keep smaller ones. Otherwise it returns every
     # large temporary to the system and asks for it again, page by page: two to three times slower.
     np.empty(HEAP, np.uint8)
     out = np.empty(images.shape, np.uint8)
     step = chunk_length(images)
+    run = max(1, -(-len(images) // (step * RUNS * threads)))
+    if joined:
+        step, run = step * run, 1
 
     def work(number: int) -> None:
         part = slice(number * step, (number + 1) * step)
@@ -77,8 +83,7 @@ def in_chunks(images: NDArray[np.uint8], change: Change, threads: int = 1) -> ND
     numbers = range(-(-len(images) // step))
     if min(threads, len(numbers)) < 2:
         deque(map(work, numbers), maxlen=0)
-    else:  # a run of chunks is as soon given to a thread as one
-        run = -(-len(numbers) // (RUNS * threads))
+    else:
         runs = (numbers[start : start + run] for start in range(0, len(numbers), run))
         deque(in_threads(lambda few: deque(map(work, few), maxlen=0), runs, threads), maxlen=0)
     return out

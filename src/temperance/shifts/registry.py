@@ -139,6 +139,8 @@ TABLE = {
     ),
 }
 CORRUPTIONS = tuple(TABLE)
+# Those that draw no random numbers, among the compiled.
+FIXED = ("gaussian_blur", "defocus_blur", "zoom_blur", "contrast", "jpeg_compression", "pixelate")
 
 
 def corrupt(
@@ -202,7 +204,7 @@ def _changed(
     def in_place(chunk: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
         compiled(chunk, constants, Draws(entropy, name, number), out)
 
-    return in_chunks(x, in_place, n_threads())
+    return in_chunks(x, in_place, n_threads(), joined=name in FIXED)
 
 
 @cache
