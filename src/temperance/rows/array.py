@@ -49,6 +49,7 @@ class ArrayRows(Rows):
         self._name = name
         self._checked = checked
         self._vouched = False  # whether what reads the values tells if they are not finite
+        self._together = 1  # blocks that are read as one
 
     @property
     def n(self) -> int:
@@ -59,7 +60,7 @@ class ArrayRows(Rows):
         """Yield slices; the first pass checks their values."""
         check = None if self._checked else _checks.BlockCheck(self._name)
         whole = Block(self.logits, self.labels, self.weight)
-        size = rows_per_block(self.n_classes)
+        size = self._n_together()
         release = _releaser(self.logits, size)
         for start in range(0, self.n, size):
             block = whole.pick(slice(start, min(start + size, self.n)))
@@ -74,17 +75,17 @@ class ArrayRows(Rows):
 
     def reduce(self, statistic: Statistic) -> Totals:
         """Return the sum of ``statistic`` over all blocks; of a small array there is only one."""
-        if self.n > rows_per_block(self.n_classes):
+        if self.n > self._n_together():
             return super().reduce(statistic)
         (block,) = self.blocks()
         self.passes += 1
         return statistic(block)
 
-    def reduce_vouched(self, statistic: Statistic, sound: Callable[[Totals], bool]) -> Totals:
+    def reduce_vouched(
+        self, statistic: Statistic, sound: Callable[[Totals], bool], together: int = 1
+    ) -> Totals:
         """Look for NaN and infinity only where the statistic tells that there are some."""
-        if self._checked:
-            return self.reduce(statistic)
-        self._vouched = True
+        self._vouched, self._together = not self._checked, together
 
         def quiet(block: Block) -> Totals:
             with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
@@ -92,14 +93,23 @@ class ArrayRows(Rows):
 
         try:
             totals = self.reduce(quiet)
-            if sound(totals):
+            if not self._vouched or sound(totals):
                 return totals
         except _checks.InputError:  # of several things that are wrong with values NaN comes first
-            pass
+            if not self._vouched:
+                raise
         finally:
-            self._vouched = False
+            self._vouched, self._together = False, 1
         self._checked = False
         return self.reduce(statistic)
+
+    def _n_together(self) -> int:
+        """Return how many rows are read together."""
+        return self._together * rows_per_block(self.n_classes)
+
+    def _n_blocks(self) -> int:
+        """Return the number of blocks."""
+        return -(-self.n // self._n_together())
 
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""

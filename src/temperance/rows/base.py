@@ -97,12 +97,15 @@ class Rows(ABC):
         self.passes += 1
         return total
 
-    def reduce_vouched(self, statistic: Statistic, sound: Callable[[Totals], bool]) -> Totals:
+    def reduce_vouched(
+        self, statistic: Statistic, sound: Callable[[Totals], bool], together: int = 1
+    ) -> Totals:
         """Return the same of a statistic that tells whether the values were fit to compute with.
 
         Rows in memory need not look for NaN and infinity then, unless it tells that there are some.
+        One that makes no copies of a block is given several of those ``together``.
         """
-        del sound
+        del sound, together
         return self.reduce(statistic)
 
     def _n_blocks(self) -> int:

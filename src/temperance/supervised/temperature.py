@@ -21,6 +21,7 @@ from temperance.rows import Rows, Totals, as_labelled_rows
 FEW = 300  # rows below which a sample is not worth its while, and one pass more is
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
 SHARE = 8  # of the rows at most one in so many is in the sample; eight need half as many
+TOGETHER = 4  # blocks that a compiled pass takes at once
 ROUGH = 1e-2  # error of the optimum of a sample, no more than that of sampling
 
 
@@ -98,6 +99,7 @@ def _totals(rows: Rows, beta: float, *, rough: bool) -> Totals:
     return rows.reduce_vouched(
         lambda block: temperature_moments(block, beta, rough=rough),
         lambda totals: not math.isnan(totals[-2]),
+        together=1 if fused() is None else TOGETHER,
     )
 
 
