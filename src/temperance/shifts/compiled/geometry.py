@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
+from llvmlite import ir
+from numba import extending, types
 
 from temperance.shifts.compiled.lines import compiled, inlined, larger, smaller
 from temperance.shifts.compiled.smoothing import smooth_plane, smoother, smoothing_room
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from temperance.shifts.draws import Draws
 
 ONE = 1 << 16  # a pixel, when places are whole numbers
+BYTES, WORDS, LONGS = (ir.VectorType(ir.IntType(bits), 4) for bits in (8, 32, 64))
+intrinsic: Any = extending.intrinsic
 
 
 def elastic(x: Any, constants: tuple[float, float, float], draws: Draws, out: Any) -> None:
@@ -100,10 +104,59 @@ def _mirrored(place: float, last: int) -> int:
 
 @compiled
 def _read_colours(image: Any, stride: int, cell: Any, down: Any, right: Any, out: Any) -> None:
-    for j in range(cell.size):
-        at, u, v = nb.uintp(3) * nb.uintp(cell[j]), np.int64(down[j]), np.int64(right[j])
-        for c in range(3):
-            out[3 * j + c] = _between(image, at + nb.uintp(c), stride, nb.uintp(3), u, v)
+    """Read pixels; of all but the last, a fourth byte is written, and by the next one again."""
+    last = cell.size - 1
+    for j in range(last):
+        at = nb.uintp(3) * nb.uintp(cell[j])
+        read_pixel(image, at, nb.uintp(stride), down[j], right[j], out, nb.uintp(3 * j))
+    at, u, v = nb.uintp(3) * nb.uintp(cell[last]), np.int64(down[last]), np.int64(right[last])
+    for c in range(3):
+        out[3 * last + c] = _between(image, at + nb.uintp(c), stride, nb.uintp(3), u, v)
+
+
+@intrinsic
+def read_pixel(
+    _: Any, image: Any, at: Any, stride: Any, down: Any, right: Any, out: Any, place: Any
+) -> Any:
+    """Read three bytes between four pixels as `_between` does, side by side."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, start, distance, u, v, _, target = args
+
+        def word(k: int, index: Any) -> Any:
+            data = context.make_array(signature.args[k])(context, builder, args[k]).data
+            return builder.bitcast(builder.gep(data, [index]), BYTES.as_pointer())
+
+        def pixel(index: Any, beyond: int, order: list[int]) -> Any:
+            place = word(0, builder.add(index, ir.Constant(index.type, beyond)))
+            value = builder.load(place, align=1)
+            value = builder.shuffle_vector(value, value, ir.Constant(WORDS, order))
+            return builder.zext(value, WORDS)
+
+        under = builder.add(start, distance)
+        a, b, c = (pixel(*pair, [0, 1, 2, 3]) for pair in ((start, 0), (start, 3), (under, 0)))
+        d = pixel(under, 2, [1, 2, 3, 3])  # not beyond the end of the image
+        u, v = _everywhere(builder, u), _everywhere(builder, v)
+        above = builder.add(builder.shl(a, _all(WORDS, 16)), builder.mul(v, builder.sub(b, a)))
+        below = builder.add(builder.shl(c, _all(WORDS, 16)), builder.mul(v, builder.sub(d, c)))
+        above, more, u = (builder.sext(x, LONGS) for x in (above, builder.sub(below, above), u))
+        total = builder.add(builder.shl(above, _all(LONGS, 16)), builder.mul(u, more))
+        total = builder.add(total, _all(LONGS, ONE * ONE // 2))
+        total = builder.trunc(builder.lshr(total, _all(LONGS, 32)), BYTES)
+        builder.store(total, word(5, target), align=1)
+        return context.get_dummy_value()
+
+    return types.void(image, at, stride, down, right, out, place), generate
+
+
+def _all(kind: Any, value: int) -> Any:
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def _everywhere(builder: Any, value: Any) -> Any:
+    empty = ir.Constant(WORDS, ir.Undefined)
+    single = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(single, empty, _all(WORDS, 0))
 
 
 @compiled
