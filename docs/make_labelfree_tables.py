@@ -195,17 +195,16 @@ def doubt() -> str:
     return table(head, rows)
 
 
-def judged(name: str) -> str:
-    """Return the regret, the verdict and the coverage of one study, network by network."""
+def judged(found: dict[str, Any]) -> str:
+    """Return the regret, the verdict and the coverage of one study, model by model."""
     compared = ["TS-source", "UTS", "prototype", "prior-matched, T only", "prior-matched"]
-    found = record(name)
     head = ["Brier regret", *compared, "improved, right", "refused", "accuracy covered"]
     rows = []
-    for network, summary in found["networks"].items():
-        door = found["front_door"]["by_family"][network]
+    for model, summary in found["models"].items():
+        door = found["front_door"]["by_family"][model]
         rows.append(
             [
-                plain(network),
+                plain(model),
                 *(f"{summary[method]['brier_regret']:+.1f}" for method in compared),
                 f"{door['improved']}, {door['improved_right']:.0%}" if door["improved"] else "none",
                 str(door["refused"]),
@@ -230,8 +229,9 @@ TABLES = {
     "uts": uts,
     "protocol": protocol,
     "doubt": doubt,
-    "unseen": lambda: judged("unseen"),
-    "two_classes": lambda: judged("two_classes"),
+    "unseen": lambda: judged(record("unseen")["looked_at"]),
+    "judged_once": lambda: judged(record("unseen")["judged_once"]),
+    "two_classes": lambda: judged(record("two_classes")),
 }
 
 

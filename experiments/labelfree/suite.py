@@ -118,16 +118,23 @@ def photograph_shifts(x: Images) -> Iterator[tuple[str, Images]]:
         yield f"rotate{degrees}", shifts.rotate(x, degrees)
 
 
+def read_data(name: str, data_dir: Path) -> Any:
+    """Return a data set: Fashion-MNIST of Debian where that is installed, else the shared data."""
+    from temperance import datasets
+
+    fashion = name == "fashion-mnist" and DEBIAN_FASHION.is_dir()
+    return datasets.load(name, DEBIAN_FASHION if fashion else data_dir)
+
+
 def build(name: str, path: Path, data_dir: Path, nets: Path | None) -> None:
     """Train the network of a family, or load it from ``nets``, and write its logits to ``path``."""
     import torch
     from safetensors.torch import load_file
 
-    from temperance import datasets, zoo
+    from temperance import zoo
 
     family = FAMILIES[name]
-    fashion = family.data == "fashion-mnist" and DEBIAN_FASHION.is_dir()
-    data = datasets.load(family.data, DEBIAN_FASHION if fashion else data_dir)
+    data = read_data(family.data, data_dir)
     torch.manual_seed(0)
     net = zoo.build(family.network, 10, 1 if family.grey else 3)
     if family.dropout:

@@ -75,7 +75,7 @@ def main() -> None:
         show(family, records[-1]["summary"])
     summary = {
         "version": tp.__version__,
-        "networks": {r["family"]: r["summary"] for r in records},
+        "models": {r["family"]: r["summary"] for r in records},
         "front_door": front_door.summarise(records),
     }
     write(Path(__file__).parent / "records" / "two_classes.json", summary)

@@ -7,8 +7,8 @@ gives one of three verdicts:
     refused       a finding makes the map meaningless: too few rows, one predicted class, a prior
                   that the data contradict, no identified temperature, estimates that disagree
     improved      over what the accuracy may be, the expected calibration error of the model's own
-                  confidence exceeds 1.75 times that of the map by at least one point, and
-                  where the map is the surer of the two, is larger everywhere
+                  confidence exceeds 1.75 times that of the map by at least one point, and is
+                  larger everywhere where the map is the surer of the two or classes are two
     no-evidence   neither: the source temperature is kept where there is one, unless by the same
                   measure the model's own confidence is better; else the identity
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 from temperance._checks import NotIdentified, check_classes, check_seed
 from temperance.audit import Z90, row_keys
-from temperance.calibration import Calibration, Finding, Verdict
+from temperance.calibration import Calibration, Finding
 from temperance.facts import N_BINS, describe_confidence, describe_sizes
 from temperance.findings import (
     Scene,
@@ -260,8 +260,12 @@ def _answer(
     else:
         imagined = [_apply(m, z) for m in beliefs.maps]
         before, after = _errors(own, imagined), _errors(imagined[0], imagined)
+        # A shift costs a model more than it admits, so that one is too modest must be certain; and
+        # so must be what a single estimate says.
         surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
-        verdict = _judge(before, after, surer=surer)
+        alone = evidence is not None and len(evidence.estimates) == 1
+        certain = not (surer or alone) or bool((before >= after).all())
+        verdict = "improved" if certain and _exceeds(before, after) else "no-evidence"
         chosen, method = beliefs.maps[0], "uts" if scene.profile is None else "prior-matched"
         if verdict == "no-evidence":
             chosen, method, why = _fall_back(scene, before, imagined)
@@ -289,12 +293,6 @@ def _answer(
 
 def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
     return np.asarray(fitted.predict_proba(z.astype(np.float64)))
-
-
-def _judge(before: Matrix, after: Matrix, *, surer: bool) -> Verdict:
-    # A shift costs a model more than it admits, so that one is too modest must hold throughout.
-    certain = not surer or bool((before >= after).all())
-    return "improved" if certain and _exceeds(before, after) else "no-evidence"
 
 
 def _exceeds(worse: Matrix, better: Matrix) -> bool:
