@@ -23,50 +23,53 @@ from temperance._fused.elementary import (
     VECTOR,
     U,
     as_contiguous,
-    exp2,
     exponentials,
     inlined,
     jit,
+    larger,
     largest,
     log,
     read_only,
 )
 from temperance._fused.layout import lay
+from temperance._fused.tallies import (
+    ALL,
+    BRIER,
+    END,
+    ENERGY,
+    OWN,
+    OWN_E,
+    PLACE,
+    RIGHT,
+    SCORES,
+    SQUARES,
+    SURE,
+    S,
+    add_class,
+    compare,
+    find_place,
+    finish,
+    plus_one,
+    plus_weighted,
+    put_one,
+    put_weighted,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What is kept of each of 64 rows, in lanes: max z; with u = z - max z and e = exp u, the sums of e
-# and of e², u and e of the label, whether it is predicted; at last confidence and Brier score.
-# The last lanes hold ones, the weights of rows that have none.
-_TOP, _S, _SQUARES, _OWN, _OWN_E, _RIGHT, _SURE, _BRIER, _PLACE, _ENERGY, _ONES, _END = (
-    U(LANES * j) for j in range(12)
-)
-_ALL = U(LANES)
 _FULL = 2.0**500  # a product of sums whose logarithm is due: those of 64 more may be 32^64
 _NEAR = 1e-9  # rounding of a confidence, generously
-_PACKED = 2.0**26  # a count of rows and this times that of the right ones are one number
 _NONE = np.zeros(0)
 
 
 @inlined(fastmath=SUMS)
-def _reach(rows: Any, squares: Any) -> float:
-    """Return 0 where sums of squares show that all logits are small, else the largest of them.
-
-    NaN where one is not finite.
-    """
-    total, top = squares.dtype.type(0), 0.0
-    for i in range(U(squares.size)):
-        total += squares[i]
-    if total <= LARGEST:
-        return top
-    for row in rows:
-        for k in range(U(row.size)):
-            v = abs(np.float64(row[k]))
-            if not v < np.inf:
-                return np.nan
-            top = max(top, v)
-    return top
+def _total(numbers: Any) -> Any:
+    total = numbers.dtype.type(0)
+    for i in range(U(numbers.size)):
+        total += numbers[i]
+    return total
 
 
 @inlined()
@@ -99,147 +102,104 @@ def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any)
             squares += powers[k] * powers[k]
     own = np.float64(row[y]) - top
     exponents[0] = max(own * LOG2_E, LOWEST)
-    lanes[_OWN_E + i] = exponentials(exponents, powers, U(1))
-    lanes[_S + i], lanes[_SQUARES + i], lanes[_OWN + i], lanes[_ENERGY + i] = (
+    lanes[OWN_E + i] = exponentials(exponents, powers, U(1))
+    lanes[S + i], lanes[SQUARES + i], lanes[OWN + i], lanes[ENERGY + i] = (
         s,
         squares,
         own,
         energy,
     )
-    lanes[_RIGHT + i] = _is_first(row, y) if own == 0 else 0.0
+    lanes[RIGHT + i] = _is_first(row, y) if own == 0 else 0.0
 
 
 @inlined(fastmath=SUMS)
-def _narrow_rows(rows: Any, y: Any, x: Any, powers: Any, lanes: Any) -> float:
+def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any) -> float:
     """Write the lanes of up to 64 rows in x; what is returned only keeps LLVM busy."""
     n_classes, total = rows.shape[1], 0.0
-    for i in range(_ALL):
-        lanes[_S + i] = lanes[_SQUARES + i] = 0.0
+    for i in range(ALL):
+        lanes[S + i] = lanes[SQUARES + i] = 0.0
     for k in range(n_classes):
         column, es = x[k], powers[k]
-        for i in range(_ALL):
-            e = exp2(max((np.float64(column[i]) - lanes[i]) * LOG2_E, LOWEST))
-            es[i] = e
-            total += e
-            lanes[_S + i] += e
-            lanes[_SQUARES + i] += e * e
+        for i in range(ALL):
+            total += add_class(column, es, lanes, i)
     for i in range(U(rows.shape[0])):
-        k = U(y[i])
-        lanes[_OWN + i] = np.float64(rows[i, k]) - lanes[i]
-        lanes[_OWN_E + i] = powers[k, i]
-        lanes[_RIGHT + i] = np.float64(y[i])
+        label = y[U(start) + i]
+        lanes[OWN + i] = rows[i, U(label)]
+        lanes[OWN_E + i] = powers[U(label), i]
+        lanes[RIGHT + i] = label
     first = x[n_classes]
-    for i in range(_ALL):
-        lanes[_RIGHT + i] = 1.0 if lanes[_RIGHT + i] == np.float64(first[i]) else 0.0
+    for i in range(ALL):
+        compare(first, lanes, i)
     return total
 
 
-@inlined(fastmath=STRICT)
-def _finish(lanes: Any) -> None:
-    """Write confidence and Brier score of each row."""
-    for i in range(_ALL):
-        sure = 1 / lanes[_S + i]
-        lanes[_SURE + i] = sure
-        own = 2 * lanes[_OWN_E + i]
-        lanes[_BRIER + i] = max((lanes[_SQUARES + i] * sure - own) * sure + 1, 0.0)
-
-
-@inlined(fastmath=STRICT)
-def _place(c: float, edges: Any) -> Any:
-    """Return the bin of a confidence; rounding is settled by the edges themselves."""
-    last = U(edges.size - 2)
-    place = min(U(np.int64(c * (edges.size - 1))), last)
-    while place > 0 and c <= edges[place]:
-        place -= U(1)
-    while place < last and c > edges[place + U(1)]:
-        place += U(1)
-    return place
-
-
-@inlined(fastmath=STRICT)
-def _find_places(lanes: Any, n_bins: float) -> Any:
-    """Write the bins of 64 confidences; return whether none is so near an edge that it may err."""
-    last, near = n_bins - 1, 0
-    for i in range(_ALL):
-        scaled = lanes[_SURE + i] * n_bins
-        below = np.floor(scaled)
-        near += abs(scaled - below - 0.5) > 0.5 - _NEAR * n_bins and scaled < last + 0.5
-        lanes[_PLACE + i] = min(below, last)
-    return near == 0
+@inlined()
+def _settle(lanes: Any, edges: Any) -> None:
+    """Compare confidences that are near an edge with the edge itself."""
+    for i in range(ALL):
+        c, place = lanes[SURE + i], U(np.int64(lanes[PLACE + i]))
+        if place > 0 and c <= edges[place]:
+            lanes[PLACE + i] -= 1
+        elif c > edges[place + U(1)]:
+            lanes[PLACE + i] += 1
 
 
 @inlined(fastmath=SUMS)
-def _add_all(lanes: Any, scores: Any, pairs: Any, product: float) -> float:
-    """Add 64 rows that count once each. The logarithm of a product is the sum of 64.
+def _close(lanes: Any, edges: Any) -> None:
+    """Write confidences, Brier scores and bins of 64 rows."""
+    n_bins, furthest = np.float64(edges.size - 1), 0.0
+    for i in range(ALL):
+        finish(lanes, i)
+        furthest = larger(find_place(lanes, i, n_bins), furthest)
+    if furthest > 0.5 - _NEAR * n_bins:
+        _settle(lanes, edges)
+
+
+@inlined(fastmath=SUMS)
+def _add_all(lanes: Any, n_bins: Any, sums: Any, product: float) -> float:
+    """Add 64 rows that count once each.
 
     Odd and even rows have bins of their own, so that a sum seldom waits for itself.
     """
-    right = own = brier = 0.0
-    for i in range(_ALL):
-        right += lanes[_RIGHT + i]
-        own += lanes[_OWN + i]
-        brier += lanes[_BRIER + i]
-        product *= lanes[_S + i]
-    scores[0] += LANES
-    scores[1] += right
-    scores[2] -= own
-    scores[3] += brier
-    for i in range(_ALL):
-        lanes[_BRIER + i] = 1 + _PACKED * lanes[_RIGHT + i]
-    for i in range(U(0), _ALL, U(2)):
-        one = pairs[0, U(np.int64(lanes[_PLACE + i]))]
-        two = pairs[1, U(np.int64(lanes[_PLACE + U(1) + i]))]
-        one[0] += lanes[_SURE + i]
-        one[1] += lanes[_BRIER + i]
-        two[0] += lanes[_SURE + U(1) + i]
-        two[1] += lanes[_BRIER + U(1) + i]
+    totals = 0.0, 0.0, 0.0, product
+    for i in range(ALL):
+        totals = plus_one(totals, lanes, i)
+    right, own, brier, product = totals
+    sums[0] += LANES
+    sums[1] += right
+    sums[2] -= own
+    sums[3] += brier
+    first = SCORES + U(3) * n_bins
+    for i in range(U(0), ALL, U(2)):
+        put_one(sums, first + U(4) * U(np.int64(lanes[PLACE + i])), lanes, i)
+        place = U(np.int64(lanes[PLACE + U(1) + i]))
+        put_one(sums, first + U(4) * place + U(2), lanes, i + U(1))
     if product > _FULL:
-        scores[2] += log(product)
+        sums[2] += log(product)
         product = 1.0
     return product
 
 
 @inlined(fastmath=SUMS)
-def _add_up(lanes: Any, weight: Any, edges: Any, scores: Any, bins: Any) -> None:
+def _add_up(lanes: Any, weight: Any, start: Any, count: Any, n_bins: Any, sums: Any) -> None:
     """Add some rows, by their weights."""
-    mass = right = nll = brier = 0.0
-    for i in range(U(weight.size)):
-        w = weight[i]
-        mass += w
-        right += w * lanes[_RIGHT + i]
-        nll += w * (log(lanes[_S + i]) - lanes[_OWN + i])
-        brier += w * lanes[_BRIER + i]
-    scores[0] += mass
-    scores[1] += right
-    scores[2] += nll
-    scores[3] += brier
-    for i in range(U(weight.size)):
-        w, c = weight[i], lanes[_SURE + i]
-        place = _place(c, edges)
-        bins[0, place] += w
-        bins[1, place] += w * c
-        bins[2, place] += w * lanes[_RIGHT + i]
-
-
-@inlined()
-def _unpack(pairs: Any, bins: Any) -> None:
-    """Add the bins of odd and of even rows to the others."""
-    for j in range(bins.shape[1]):
-        for one in range(2):
-            right = np.floor(pairs[one, j, 1] / _PACKED)
-            bins[0, j] += pairs[one, j, 1] - _PACKED * right
-            bins[1, j] += pairs[one, j, 0]
-            bins[2, j] += right
+    totals = 0.0, 0.0, 0.0, 0.0
+    for i in range(count):
+        w = weight[U(start) + i] if weight.size else 1.0
+        totals = plus_weighted(totals, w, lanes, i)
+        put_weighted(sums, U(np.int64(lanes[PLACE + i])), n_bins, w, lanes, i)
+    for r in range(4):
+        sums[r] += totals[r]
 
 
 @inlined()
 def _write(lanes: Any, columns: Any) -> None:
     """Write confidence, whether it is right, NLL and Brier score of some rows."""
     for i in range(U(columns.shape[1])):
-        columns[0, i] = lanes[_SURE + i]
-        columns[1, i] = lanes[_RIGHT + i]
-        columns[2, i] = log(lanes[_S + i]) - lanes[_OWN + i]
-        columns[3, i] = lanes[_BRIER + i]
+        columns[0, i] = lanes[SURE + i]
+        columns[1, i] = lanes[RIGHT + i]
+        columns[2, i] = log(lanes[S + i]) - lanes[OWN + i]
+        columns[3, i] = lanes[BRIER + i]
 
 
 # ----------------------------------------------------------------------------------- kernels
@@ -251,7 +211,8 @@ def _wide_outcomes(z: Any, y: Any, columns: Any, exponents: Any, powers: Any, la
         rows = z[start : start + LANES]
         for i in range(rows.shape[0]):
             _wide_row(rows[i], U(y[start + i]), exponents, powers, lanes, U(i))
-        _finish(lanes)
+        for i in range(ALL):
+            finish(lanes, U(i))
         _write(lanes, columns[:, start : start + LANES])
 
 
@@ -260,63 +221,48 @@ def _narrow_outcomes(z: Any, y: Any, columns: Any, x: Any, powers: Any, lanes: A
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
         lay(rows, x, lanes)
-        total += _narrow_rows(rows, y[start : start + LANES], x, powers, lanes)
-        _finish(lanes)
+        total += _narrow_rows(rows, y, start, x, powers, lanes)
+        for i in range(ALL):
+            finish(lanes, U(i))
         _write(lanes, columns[:, start : start + LANES])
     lanes[0] = total
 
 
 def _wide_evaluation(
-    z: Any, y: Any, weight: Any, edges: Any, scores: Any, bins: Any, u: Any, e: Any, lanes: Any
-) -> float:
-    reach = 0.0
+    z: Any, y: Any, weight: Any, edges: Any, limit: float, sums: Any, u: Any, e: Any, lanes: Any
+) -> Any:
+    n_bins = U(edges.size - 1)
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
+        count = U(rows.shape[0])
         for i in range(rows.shape[0]):
             _wide_row(rows[i], U(y[start + i]), u, e, lanes, U(i))
-        here = _reach(rows, lanes[_ENERGY : _ENERGY + U(rows.shape[0])])
-        if not here < np.inf:
-            return here
-        reach = max(reach, here)
-        _finish(lanes)
-        ones = lanes[_ONES : _ONES + U(rows.shape[0])]
-        w = weight[start : start + LANES] if weight.size else ones
-        _add_up(lanes, w, edges, scores, bins)
-    return reach
+        if not _total(lanes[ENERGY : ENERGY + count]) <= limit:
+            return False
+        _close(lanes, edges)
+        _add_up(lanes, weight, start, count, n_bins, sums)
+    return True
 
 
 def _narrow_evaluation(
-    z: Any,
-    y: Any,
-    weight: Any,
-    edges: Any,
-    scores: Any,
-    bins: Any,
-    x: Any,
-    powers: Any,
-    lanes: Any,
-) -> float:
-    pairs = bins[3:].reshape((2, bins.shape[1], 2))
-    product, total, reach, n_bins = 1.0, 0.0, 0.0, np.float64(edges.size - 1)
+    z: Any, y: Any, weight: Any, edges: Any, limit: float, sums: Any, x: Any, e: Any, lanes: Any
+) -> Any:
+    n_bins, product, total = U(edges.size - 1), 1.0, 0.0
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
         lay(rows, x, lanes)
-        here = _reach(rows, x[rows.shape[1] + 1])
-        if not here < np.inf:
-            return here
-        reach = max(reach, here)
-        total += _narrow_rows(rows, y[start : start + LANES], x, powers, lanes)
-        _finish(lanes)
-        alike = weight.size == 0 and rows.shape[0] == LANES
-        if alike and _find_places(lanes, n_bins):
-            product = _add_all(lanes, scores, pairs, product)
+        if not _total(x[rows.shape[1] + 1]) <= limit:
+            return False
+        total += _narrow_rows(rows, y, start, x, e, lanes)
+        _close(lanes, edges)
+        if weight.size == 0 and rows.shape[0] == LANES:
+            product = _add_all(lanes, n_bins, sums, product)
         else:
-            ones = lanes[_ONES : _ONES + U(rows.shape[0])]
-            w = weight[start : start + LANES] if weight.size else ones
-            _add_up(lanes, w, edges, scores, bins)
-    scores[2] += log(product) + 0 * total
-    _unpack(pairs, bins)
-    return reach
+            _add_up(lanes, weight, start, U(rows.shape[0]), n_bins, sums)
+    sums[2] += log(product) + 0 * total
+    for j in range(n_bins):
+        unpack(sums, j, n_bins)
+    return True
 
 
 # ------------------------------------------------------------------------------------- doors
@@ -340,13 +286,13 @@ def _outcomes(wide: bool, dtype: np.dtype[Any]) -> Any:
 
 @cache
 def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
-    sums = _READ, _READ, _NUMBERS, _TABLE
-    return _kernel((_wide_evaluation, _narrow_evaluation), wide, dtype, *sums)
+    others = _READ, _READ, types.float64, _NUMBERS
+    return _kernel((_wide_evaluation, _narrow_evaluation), wide, dtype, *others)
 
 
 def _work(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Arrays in which a kernel keeps what it has of some rows."""
-    lanes, k = np.ones(int(_END)), z.shape[1]
+    lanes, k = np.ones(int(END)), z.shape[1]
     if k > NARROW:
         return np.full(CHUNK, LOWEST), np.empty(CHUNK), lanes
     return np.zeros((k + 2, LANES), z.dtype), np.empty((k, LANES)), lanes
@@ -372,13 +318,27 @@ def evaluation(
     That is a bound of the logits, or 0 where they are small, or NaN where one is not finite.
     """
     z, n_bins = as_contiguous(z), edges.size - 1
-    scores, bins = np.zeros(4), np.zeros((7, n_bins))  # the last four for the kernel
-    w = _NONE if weight is None else np.ascontiguousarray(weight)
-    kernel = _evaluation(z.shape[1] > NARROW, z.dtype)
-    reach = kernel(z, np.ascontiguousarray(y), w, edges, scores, bins, *_work(z))
-    if math.isnan(reach):
-        scores.fill(reach)
-    return scores, bins[:3], reach
+    given = z, np.ascontiguousarray(y), _NONE if weight is None else np.ascontiguousarray(weight)
+    kernel, reach = _evaluation(z.shape[1] > NARROW, z.dtype), 0.0
+    sums = np.zeros(4 + 7 * n_bins)  # scores, three sums of the bins, and four for the kernel
+    if not kernel(*given, edges, LARGEST, sums, *_work(z)):  # some logit, or a square, is large
+        reach = float(np.abs(z).max())
+        sums = np.zeros_like(sums)
+        if not (math.isfinite(reach) and kernel(*given, edges, np.inf, sums, *_work(z))):
+            sums[:] = reach = math.nan
+    return sums[:4], sums[4 : 4 + 3 * n_bins].reshape(3, n_bins), reach
+
+
+@inlined(fastmath=STRICT)
+def _place(c: float, edges: Any) -> Any:
+    """Return the bin of a confidence; rounding is settled by the edges themselves."""
+    last = U(edges.size - 2)
+    place = min(U(np.int64(c * (edges.size - 1))), last)
+    while place > 0 and c <= edges[place]:
+        place -= U(1)
+    while place < last and c > edges[place + U(1)]:
+        place += U(1)
+    return place
 
 
 def _bin_sums(confidence: Any, correct: Any, weight: Any, edges: Any) -> Any:
