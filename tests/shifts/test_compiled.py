@@ -44,6 +44,14 @@ def test_machine_code_equals_numpy(name, shape, numpy_only):
         assert different.mean() < 0.02
 
 
+@pytest.mark.parametrize("shape", [(2, 80, 11, 3), (2, 11, 80, 1), (2, 300, 70, 3)])
+def test_wide_and_narrow_cells_are_those_of_numpy(shape, numpy_only):
+    images = pictures(*shape)
+    for severity in SEVERITIES:
+        fast = shifts.corrupt(images, "pixelate", severity)
+        assert (fast == numpy_only(images, "pixelate", severity)).all()
+
+
 def test_the_environment_switches_machine_code_off(monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     for cached in (fused, registry.machine_code):
