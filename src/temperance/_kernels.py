@@ -78,10 +78,10 @@ def temperature_moments(block: Block, beta: float, *, rough: bool = False) -> To
         mean, reach = shifts / z.shape[1], float(xp.max(xp.abs(top[:, 0]) + xp.abs(shifts)))
         below = -float(xp.sum(own))
         z *= beta
-        s0, *moments = _power_sums(z, one)
-        m1, *others = (m / s0 for m in moments)
-        cumulants = cumulants_of(*centred_moments(m1, *others))
-        sums = xp.stack([xp.log(s0), m1, *cumulants, mean, xp.ones_like(mass)]) @ mass
+        s0, *others = _power_sums(z, one)
+        moments = xp.stack(others) / s0
+        cumulants = cumulants_of(*_centred(moments))
+        sums = xp.stack([xp.log(s0), moments[0, :], *cumulants, mean, xp.ones_like(mass)]) @ mass
         value, first, *others, means, total = (float(sums[j]) for j in range(DERIVATIVES + 3))
     spread = -means if reach <= LARGEST or are_sound(block.logits) else math.nan
     target = beta * below
@@ -114,16 +114,16 @@ def _power_sums(u: Array, one: Array) -> tuple[Array, ...]:
     return (*sums, xp.vecdot(e, square))
 
 
-def centred_moments(m1: Any, m2: Any, m3: Any, m4: Any, m5: Any, m6: Any) -> tuple[Any, ...]:
-    """Return the central moments 2 … 6 from moments about zero."""
-    a = m1 * m1
-    return (
-        m2 - a,
-        m3 - m1 * (3 * m2 - 2 * a),
-        m4 - m1 * (4 * m3 - m1 * (6 * m2 - 3 * a)),
-        m5 - m1 * (5 * m4 - m1 * (10 * m3 - m1 * (10 * m2 - 4 * a))),
-        m6 - m1 * (6 * m5 - m1 * (15 * m4 - m1 * (20 * m3 - m1 * (15 * m2 - 5 * a)))),
-    )
+def _centred(moments: Array) -> list[Array]:
+    """Return the central moments 2 … 6 from moments about zero, in rows.
+
+    With m the mean, round p makes ``E[u^(r - p) (u - m)^p]`` of that with p - 1, for r ≥ p at once.
+    """
+    m, last = moments[0, :], moments.shape[0] - 1
+    c = moments[1:, :] - m * moments[:-1, :]  # its first row is ready: the mean of u - m is 0
+    for done in (1, *range(1, last)):
+        c[done:, :] -= m * c[done - 1 : -1, :]
+    return [c[j, :] for j in range(last)]
 
 
 def cumulants_of(c2: Any, c3: Any, c4: Any, c5: Any, c6: Any) -> tuple[Any, ...]:

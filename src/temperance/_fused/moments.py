@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
@@ -31,7 +32,7 @@ from temperance._fused.elementary import (
     read_only,
 )
 from temperance._fused.traced import SUMS, formula
-from temperance._kernels import centred_moments, cumulants_of
+from temperance._kernels import cumulants_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,12 +71,13 @@ def _write(lanes: Any, i: Any, first: Any, numbers: Any) -> None:
         lanes[i + (int(first) + LANES * j)] = number
 
 
-def _last_centred(m1: Any, m2: Any, m3: Any, m4: Any, m5: Any, m6: Any, m7: Any, m8: Any) -> Any:
-    """Return the central moments 7 and 8 from moments about zero."""
-    a = m1 * m1
-    c7 = 7 * m6 - m1 * (21 * m5 - m1 * (35 * m4 - m1 * (35 * m3 - m1 * (21 * m2 - 6 * a))))
-    c8 = 56 * m5 - m1 * (70 * m4 - m1 * (56 * m3 - m1 * (28 * m2 - 7 * a)))
-    return m7 - m1 * c7, m8 - m1 * (8 * m7 - m1 * (28 * m6 - m1 * c8))
+def _centred(moments: list[Any]) -> list[Any]:
+    """Return the central moments 2 … 8 from moments about zero, as the namesake of NumPy does."""
+    m = moments[0]
+    c = [b - m * a for a, b in pairwise(moments)]
+    for done in (1, *range(1, len(c))):
+        c[done:] = [b - m * a for a, b in pairwise(c[done - 1 :])]
+    return c
 
 
 def _last_cumulants(c2: Any, c3: Any, c4: Any, c5: Any, c6: Any, c7: Any, c8: Any) -> Any:
@@ -93,7 +95,7 @@ def _plus_row(totals: Any, lanes: Any, i: Any) -> tuple[Any, ...]:
     top, shifts, mass, gap, s0, *sums = _read(lanes, i, _TOP, ORDERS + 5)
     one = 1 / s0
     moments = [s * one for s in sums]
-    centred = *centred_moments(*moments[:6]), *_last_centred(*moments)
+    centred = _centred(moments)
     cumulants = *cumulants_of(*centred[:5]), *_last_cumulants(*centred)
     each = logarithm(s0.strict()), moments[0], *cumulants, gap, shifts
     reach = abs(top) + abs(shifts)
