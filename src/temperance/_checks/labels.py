@@ -49,13 +49,8 @@ def check_labels(
     With ``classes``, hard labels are looked up in it; without, they index the columns. The first
     row has the number ``start``.
     """
-    if labels is None:
-        msg = (
-            f"{name} must hold one class index per row: the fit requires {name} to be passed, but "
-            f"the target {name} is None."
-        )
-        raise InputError(msg)
-    y = _plain(labels, name)
+    needed = f"the fit requires {name} to be passed, but the target {name} is None."
+    y = _plain(labels, name, f"hold one class index per row: {needed}")
     if y.ndim == 2 and y.dtype.kind == "f":
         return _check_soft_labels(y, n_rows, n_classes, name, start)
     if y.ndim == 2 and 1 in y.shape:
@@ -165,13 +160,11 @@ def check_weight_sum(total: float) -> None:
 
 def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[np.float64]:
     """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
-    if prior is None:
-        msg = (
-            f"{name} must be {n_classes} class probabilities. Got None; pass the class mix you "
-            f"expect in the target, or call temperance.calibrate with a labelled source."
-        )
-        raise InputError(msg)
-    q = _plain(prior, name)
+    way_out = (
+        "pass the class mix you expect in the target, or call temperance.calibrate with a "
+        "labelled source."
+    )
+    q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}")
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
         msg = (
             f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}."
@@ -191,8 +184,11 @@ def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[n
     return np.where(q < NOTHING, 0.0, q) / total
 
 
-def _plain(values: object, name: str) -> NDArray[Any]:
-    """Any array-like of numbers or strings as a native NumPy array."""
+def _plain(values: object, name: str, demand: str = "") -> NDArray[Any]:
+    """Any array-like of numbers or strings as a native NumPy array; None breaks the demand."""
+    if values is None and demand:
+        msg = f"{name} must {demand}"
+        raise InputError(msg)
     array = as_array(values)
     if array is None:
         msg = f"{name} must be an array-like of numbers or names. Got {type(values).__name__}."

@@ -149,28 +149,6 @@ def exponentials(exponents: Any, powers: Any, count: Any) -> float:
     return total
 
 
-@inlined(fastmath=SUMS)
-def side_by_side(rows: Any, x: Any, lanes: Any) -> None:
-    """Write up to 64 rows into the columns of x, and the largest of each into the first lanes.
-
-    The last row of x is for the largest.
-    """
-    count, n_classes = U(rows.shape[0]), rows.shape[1]
-    for k in range(U(n_classes)):
-        column = x[k]
-        for i in range(count):
-            column[i] = rows[i, k]
-    column, top = x[0], x[n_classes]
-    for i in range(count):
-        top[i] = column[i]
-    for k in range(1, n_classes):
-        column = x[k]
-        for i in range(count):
-            top[i] = larger(column[i], top[i])
-    for i in range(count):
-        lanes[i] = top[i]
-
-
 # -------------------------------------------------------------------------------- signatures
 
 

@@ -25,8 +25,8 @@ from temperance._fused.elementary import (
     larger,
     largest,
     read_only,
-    side_by_side,
 )
+from temperance._fused.layout import lay
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,13 +86,13 @@ def _write(e: Any, lanes: Any, p: Any) -> None:
 
 def _narrow_beliefs(z: Any, beta: float, bias: Any, p: Any, share: Any) -> Any:
     n, n_classes = z.shape
-    x, lanes = np.empty((n_classes + 1, LANES), z.dtype), np.ones(_END)
+    x, lanes = np.empty((n_classes + 2, LANES), z.dtype), np.ones(_END)
     u, e = np.full(n_classes * LANES, LOWEST), np.empty(n_classes * LANES)
     sure = kept = total = 0.0
     for start in range(0, n, LANES):
         rows = z[start : start + LANES]
         count = U(rows.shape[0])
-        side_by_side(rows, x, lanes)
+        lay(rows, x, lanes)
         _odds_of_lanes(x, beta, bias, u, lanes, count)
         total += exponentials(u, e, U(u.size))
         for i in range(_S, _END):
