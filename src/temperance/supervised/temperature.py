@@ -101,7 +101,7 @@ def _totals(rows: Rows, beta: float, *, rough: bool) -> Totals:
     return rows.reduce_vouched(
         lambda block: temperature_moments(block, beta, rough=rough),
         lambda totals: not math.isnan(totals[-2]),
-        together=2 if fused() is None else 4,
+        together=2 if fused() is None else 8,
     )
 
 
