@@ -149,9 +149,22 @@ def test_fit_takes_labels_from_a_second_file(folder, capsys, tmp_path):
 @pytest.mark.parametrize("method", ["vector", "matrix", "biased", "attended"])
 def test_every_method_can_be_fitted(folder, capsys, tmp_path, method):
     out = tmp_path / "map.safetensors"
-    code, _, _ = run(capsys, "fit", folder / "source.npz", "--method", method, "--out", out)
+    more = ["--penalty", 0.1] if method == "matrix" else []  # a matrix can separate these rows
+    code, _, _ = run(capsys, "fit", folder / "source.npz", "--method", method, *more, "--out", out)
     assert code == 0
     assert tp.load(out).kind == {"attended": "temperature"}.get(method, method)
+
+
+def test_rows_that_a_matrix_can_separate_are_refused_without_a_penalty(folder, capsys, tmp_path):
+    out = tmp_path / "map.json"
+    command = ["fit", folder / "source.npz", "--method", "matrix", "--out", out]
+    code, _, said = run(capsys, *command)
+    assert code == 1
+    assert "set a penalty" in said
+    assert not out.exists()
+    code, _, said = run(capsys, "fit", folder / "source.npz", "--penalty", 1, "--out", out)
+    assert code == 2
+    assert "--penalty goes with" in said
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors"])

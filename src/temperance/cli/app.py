@@ -111,7 +111,7 @@ def calibrate(
     help_epilogue="""Examples:
 
   temperance fit val.npz --out map.json
-  temperance fit val.csv --method vector --out map.json
+  temperance fit val.csv --method matrix --penalty 0.1 --out map.json
   temperance fit logits.npy --labels labels.npy --out map.json""",
 )
 def fit(
@@ -120,6 +120,7 @@ def fit(
     *,
     out: Out,
     method: Method = "temperature",
+    penalty: float = 0.0,
     labels: Labels = None,
     classes: Classes = None,
     json: Json = False,
@@ -134,16 +135,16 @@ def fit(
         Where to save the map (JSON, or .safetensors for a matrix over many classes).
     method
         temperature keeps the ranking of the classes; the others may move predictions.
+    penalty
+        Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
-    from temperance import artefact, metrics
+    from temperance import artefact
     from temperance.cli import inputs, methods, screen
 
     inputs.check_out(out, inputs.ARTEFACT)
     rows = inputs.read_labelled(val, classes, labels)
     with screen.working(f"fitting {method}"):
-        fitted = methods.FITS[method](rows.logits, rows.labels)
-        before = metrics.evaluate(rows.logits, rows.labels)
-        after = metrics.evaluate(methods.after(fitted, rows), rows.labels)
+        fitted, before, after = methods.fit(method, rows, penalty)
     hashed = artefact.fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:

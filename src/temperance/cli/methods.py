@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import temperance as tp
+from temperance._checks import InputError
 from temperance.rows import as_rows
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from temperance.maps import Map
     from temperance.rows import Rows
 
-FITS: dict[str, Callable[[Any, Any], Map]] = {
+FITS: dict[str, Callable[..., Map]] = {
     "temperature": tp.fit_temperature,
     "vector": tp.fit_vector,
     "matrix": tp.fit_matrix,
@@ -29,6 +30,19 @@ METRICS = {
     "brier": tp.metrics.brier,
     "ece": tp.metrics.ece,
 }
+
+
+def fit(
+    method: str, rows: Table, penalty: float
+) -> tuple[Map, tp.metrics.Evaluation, tp.metrics.Evaluation]:
+    """Return the map of a method, and what its own rows say before and after it."""
+    options = {"penalty": penalty} if method in {"vector", "matrix"} else {}
+    if penalty and not options:
+        msg = f"--penalty goes with the methods vector and matrix. Got it with {method!r}."
+        raise InputError(msg)
+    fitted = FITS[method](rows.logits, rows.labels, **options)
+    before = tp.metrics.evaluate(rows.logits, rows.labels)
+    return fitted, before, tp.metrics.evaluate(after(fitted, rows), rows.labels)
 
 
 def after(fitted: Map, rows: Table) -> Rows:
