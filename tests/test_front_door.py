@@ -9,6 +9,7 @@ import scenes
 import temperance as tp
 from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
+from temperance.labelfree.sample import Sample
 from temperance.maps import IDENTITY
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
@@ -76,7 +77,7 @@ def test_a_prior_that_the_rows_contradict_is_refused():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_right_prior_allows_at_least_the_true_accuracy(seed):
     s = scenes.any_shift(seed, overconfident=True)
-    evidence = gather_evidence(s.target, s.prior, SourceProfile.of(*s.source, s.prior))
+    evidence = gather_evidence(Sample(s.target), s.prior, SourceProfile.of(*s.source, s.prior))
     assert evidence.allowed > np.mean(s.target.argmax(axis=1) == s.labels) - 0.03
 
 

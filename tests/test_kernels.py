@@ -14,7 +14,7 @@ import pytest
 import torch
 from simulated import logits
 
-from temperance._fused import elementary, short
+from temperance._fused import elementary, sample
 from temperance._kernels import SWITCH, fused, temperature_moments
 from temperance.rows import Block
 
@@ -137,7 +137,7 @@ def test_polynomials_are_right_to_a_few_units_of_the_last_place():
 
 @numba.njit
 def short_powers(x):
-    return np.array([short.exp2(v) for v in x])
+    return np.array([sample.exp2(v) for v in x])
 
 
 def test_the_short_exponential_is_right_to_float32():

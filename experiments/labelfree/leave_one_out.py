@@ -31,6 +31,7 @@ from temperance.labelfree.evidence import (
     undo,
 )
 from temperance.labelfree.profile import SourceProfile
+from temperance.labelfree.sample import Sample
 
 if TYPE_CHECKING:
     from scenarios import Scenario
@@ -44,18 +45,18 @@ def accuracies(s: Scenario, seen: Evidence, profile: SourceProfile) -> list[floa
     """Return the error of the estimated accuracy for each value of STRETCH."""
     truth = float((s.target.argmax(axis=1) == s.labels).mean())
     others = [seen.estimates["typical"], seen.estimates["histogram"]]
-    undone = undo(s.target, s.prior, seen.shrink, profile)
-    believed = [believe(s.target, *undone, profile, value) for value in STRETCHES]
+    sample = Sample(s.target)
+    undone = undo(sample, s.prior, seen.shrink, profile)
+    believed = [believe(sample, *undone, profile, value) for value in STRETCHES]
     return [abs(float(np.median([*others, b])) - truth) for b in believed]
 
 
 def scores(s: Scenario, seen: Evidence, profile: SourceProfile) -> list[float]:
     """Return the Brier score of the map for each value of TWICE."""
-    z, y = s.held_out
-    out = []
+    (z, y), sample, out = s.held_out, Sample(s.target), []
     for value in WEIGHTS:
         with mock.patch.object(prior_matched, "TWICE", value):
-            t, b = prior_matched.solve(s.target, s.prior, profile, seen, bias=True)
+            t, b = prior_matched.solve(sample, s.prior, profile, seen, bias=True)
         out.append(1000 * tp.metrics.brier(z / t + b, y, per_class=False))
     return out
 
@@ -64,7 +65,7 @@ def misses(s: Scenario, seen: Evidence, profile: SourceProfile) -> tuple[float, 
     """Return the log-odds by which accuracy before the map and share of mended rows are off."""
     if seen.mended is None or seen.shrink < MENDED:
         return None
-    t, b = undo(s.target, s.prior, seen.shrink, profile)
+    t, b = undo(Sample(s.target), s.prior, seen.shrink, profile)
     before, after = (
         float((u.argmax(axis=1) == s.labels).mean()) for u in (s.target, s.target / t + b)
     )
@@ -76,7 +77,7 @@ def study(family: str, cache: Path, data_dir: Path) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"stretch": [], "twice": [], "misses": []}
     for s in scenarios.load(family, cache, data_dir, None)[0]:
         profile = SourceProfile.of(*s.source, s.prior)
-        seen = gather_evidence(s.target, s.prior, profile)
+        seen = gather_evidence(Sample(s.target), s.prior, profile)
         found["stretch"].append(accuracies(s, seen, profile))
         found["twice"].append(scores(s, seen, profile))
         found["misses"].append(misses(s, seen, profile))

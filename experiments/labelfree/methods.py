@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from prototype import fit_prototype
 
 import temperance as tp
 from temperance.labelfree.evidence import shrinkage
 from temperance.labelfree.matching import match_prior
+from temperance.labelfree.sample import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +78,9 @@ def lascal(s: Scenario) -> Map:
 def prior_bias(s: Scenario) -> Map:
     """Return the source temperature and the whole bias at which the mean probabilities are q."""
     t = tp.fit_temperature(*s.source).temperature
-    b = match_prior(s.target, t, s.prior, np.zeros(len(s.prior)))
-    return tp.BiasedTemperature(t, shrinkage(s.target.argmax(axis=1), s.prior) * b)
+    sample = Sample(s.target)
+    b = match_prior(sample, t, s.prior)
+    return tp.BiasedTemperature(t, shrinkage(sample.predicted, s.prior) * b)
 
 
 def prototype(*, bias: bool) -> Callable[[Scenario], Map]:

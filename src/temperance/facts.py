@@ -9,7 +9,7 @@ import numpy as np
 
 from temperance import artefact
 from temperance._version import __version__
-from temperance.labelfree.matching import confidence, probabilities
+from temperance.labelfree.sample import confidence, probabilities
 from temperance.metrics import evaluate
 from temperance.metrics.binned import bin_index, unit_edges
 

@@ -19,7 +19,6 @@ from temperance.labelfree.evidence import (
     jointly,
     log_odds,
     noise_floor,
-    rescaling,
     shrinkage,
     total_variation,
 )
@@ -177,7 +176,7 @@ def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
     profile = scene.profile
     if profile is None or scene.source is None or evidence is None:
         return
-    scale = rescaling(scene.z, profile)
+    scale = evidence.undone / profile.temperature
     if not 1 / RESCALED < scale < RESCALED:
         yield Finding(
             "TP202",

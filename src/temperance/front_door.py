@@ -36,9 +36,10 @@ from temperance.findings import (
 )
 from temperance.interval import Interval
 from temperance.labelfree.evidence import CHANCE, Evidence, expit, gather_evidence, log_odds
-from temperance.labelfree.matching import confidence, match_confidence, probabilities
+from temperance.labelfree.matching import match_confidence
 from temperance.labelfree.prior_matched import solve, solve_without_source
 from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
+from temperance.labelfree.sample import Sample, probabilities
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import bin_index
 from temperance.prior import Prior, exactly
@@ -148,23 +149,23 @@ class Beliefs:
 def _believe(
     scene: Scene, generator: np.random.Generator, *, bias: bool
 ) -> tuple[Evidence | None, Beliefs]:
-    z, q, profile = scene.z, scene.prior.value, scene.profile
+    sample, q, profile = Sample(scene.z), scene.prior.value, scene.profile
     if profile is None:
-        t, b = solve_without_source(z, q, scene.prior.worth, bias=bias, seed=generator)
-        accuracy = _around(confidence(z, t), BLIND_ERROR)
+        t, b = solve_without_source(sample, q, scene.prior.worth, bias=bias, seed=generator)
+        accuracy = _around(sample.beliefs(t).sure, BLIND_ERROR)
         evidence = None
-        ends = [_rescaled(z, t, b, a) for a in accuracy]
+        ends = [(match_confidence(sample, max(a, CHANCE / len(q)), t), b) for a in accuracy]
     else:
-        evidence = gather_evidence(z, q, profile, scene.prior.worth)
+        evidence = gather_evidence(sample, q, profile, scene.prior.worth)
         # A doubtful prior may be right all the same: its interval lies inside.
-        told = evidence if scene.prior.exact else gather_evidence(z, q, profile)
-        doubt = _prior_error(scene, generator)
+        told = evidence if scene.prior.exact else gather_evidence(sample, q, profile)
+        doubt = _prior_error(sample, scene, generator)
         both = [
-            _around(e.accuracy, _standard_error(e, profile, len(z), doubt))
+            _around(e.accuracy, _standard_error(e, profile, len(sample), doubt))
             for e in (evidence, told)
         ]
         accuracy = Interval(evidence.accuracy, min(i.low for i in both), max(i.high for i in both))
-        ends = [solve(z, q, profile, evidence.at(a), bias=bias) for a in accuracy]
+        ends = [solve(sample, q, profile, evidence.at(a), bias=bias) for a in accuracy]
     maps = tuple(BiasedTemperature(t, b) if bias else Temperature(t) for t, b in ends)
     return evidence, Beliefs(accuracy, maps)  # pyright: ignore[reportArgumentType]
 
@@ -182,19 +183,14 @@ def _standard_error(evidence: Evidence, profile: SourceProfile, n: int, doubt: f
     return float(np.sqrt(model**2 + (DISAGREEMENT * evidence.spread) ** 2 + sampling + doubt**2))
 
 
-def _prior_error(scene: Scene, generator: np.random.Generator) -> float:
+def _prior_error(sample: Sample, scene: Scene, generator: np.random.Generator) -> float:
     """Of the log-odds of the accuracy, from not knowing the prior exactly."""
     assert scene.source is not None  # noqa: S101
     priors = scene.prior.plausible(generator)
     if not priors:
         return 0.0
     profiles = [(q, SourceProfile.of(*scene.source, q)) for q in priors]
-    return float(np.std([log_odds(gather_evidence(scene.z, *pair).accuracy) for pair in profiles]))
-
-
-def _rescaled(z: NDArray[Any], t: float, b: Matrix, accuracy: float) -> tuple[float, Matrix]:
-    """The map without source, its temperature moved to another accuracy."""
-    return match_confidence(z, max(accuracy, CHANCE / z.shape[1]), t), b
+    return float(np.std([log_odds(gather_evidence(sample, *pair).accuracy) for pair in profiles]))
 
 
 def _read_source(rows: Rows, generator: np.random.Generator) -> Pair:

@@ -12,6 +12,7 @@ import temperance as tp
 from temperance.labelfree.evidence import gather_evidence, noise_floor, rescaling
 from temperance.labelfree.prior_matched import solve
 from temperance.labelfree.profile import SourceProfile
+from temperance.labelfree.sample import Sample
 from temperance.maps import IDENTITY
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5, 0.0])
@@ -99,7 +100,7 @@ def test_a_belief_that_no_temperature_meets_does_not_run_away():
     q = np.array([0.94, 0.02, 0.02, 0.01, 0.01])
     s = scenes.shifted(k=5, signal=1.0, offset=np.array([-2.0, 1, 0, 0, 0]), prior=q)
     without = tp.fit_prior_matched(s.target, q, s.source, bias=False).temperature
-    evidence = gather_evidence(s.target, q, SourceProfile.of(*s.source, q))
+    evidence = gather_evidence(Sample(s.target), q, SourceProfile.of(*s.source, q))
     ours = fit(s)
     assert evidence.undone <= ours.temperature <= without
     truth = tp.BiasedTemperature(s.temperature, s.bias)
@@ -115,9 +116,9 @@ def test_rows_that_look_mended_tell_the_temperature(size, signal):
         offset = size * np.random.default_rng(seed).normal(size=10)
         s = scenes.shifted(signal=signal, home=3.0, offset=offset, seed=seed)
         profile = SourceProfile.of(*s.source, s.prior)
-        evidence = gather_evidence(s.target, s.prior, profile)
+        evidence = gather_evidence(Sample(s.target), s.prior, profile)
         for errors, seen in ((weighed, evidence), (alone, replace(evidence, mended=None))):
-            t, _ = solve(s.target, s.prior, profile, seen, bias=True)
+            t, _ = solve(Sample(s.target), s.prior, profile, seen, bias=True)
             errors.append(abs(np.log(t / s.temperature)))
     assert np.mean(weighed) < 0.75 * np.mean(alone)
 
@@ -126,9 +127,9 @@ def test_the_scale_is_told_through_any_offset():
     plain = scenes.shifted(signal=3.0, home=3.0, stretch=1.7)
     offset = np.linspace(-9, 9, 10)
     profile = SourceProfile.of(*plain.source, plain.prior)
-    assert rescaling(plain.target, profile) == pytest.approx(1.7, rel=0.03)
-    assert rescaling(plain.target + offset, profile) == pytest.approx(
-        rescaling(plain.target, profile), rel=1e-9
+    assert rescaling(Sample(plain.target), profile) == pytest.approx(1.7, rel=0.03)
+    assert rescaling(Sample(plain.target + offset), profile) == pytest.approx(
+        rescaling(Sample(plain.target), profile), rel=1e-9
     )
 
 

@@ -13,12 +13,11 @@ interpreter lock.
 
 from __future__ import annotations
 
-from temperance._fused.matching import beliefs
 from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
 from temperance._fused.odds import exponential_sums, log_odds, odds_mass, squared_sums
 from temperance._fused.profile import class_sums, cosines, row_lengths, weighted_mean
-from temperance._fused.short import short_beliefs
+from temperance._fused.sample import beliefs, lay_out
 
 __all__ = [
     "beliefs",
@@ -27,11 +26,11 @@ __all__ = [
     "cosines",
     "evaluation",
     "exponential_sums",
+    "lay_out",
     "log_odds",
     "odds_mass",
     "outcomes",
     "row_lengths",
-    "short_beliefs",
     "squared_sums",
     "temperature_moments",
     "weighted_mean",

@@ -10,7 +10,15 @@ import numba as nb
 import numpy as np
 from numba import types
 
-from temperance._fused.elementary import SUMS, as_contiguous, inlined, jit, larger, read_only
+from temperance._fused.elementary import (
+    SUMS,
+    as_contiguous,
+    inlined,
+    jit,
+    larger,
+    largest,
+    read_only,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,13 +70,18 @@ def _class_sums(z: Any, labels: Any, total: Any) -> None:
             one[k] += np.float64(row[k]) - mean
 
 
-def _cosines(z: Any, patterns: Any, place: Any, own: Any, cosines: Any) -> None:
+def _cosines(z: Any, offset: Any, labels: Any, patterns: Any, cosines: Any) -> None:
     a, b = np.empty(z.shape[1]), np.empty(z.shape[1])
     for i in range(z.shape[0]):
-        row, pattern, mean = z[i], patterns[place[i]], _mean(z[i])
-        part = 1.0 if own[i] else 0.0
+        row, predicted = z[i], 0
         for k in range(row.shape[0]):
-            a[k] = np.float64(row[k]) - mean
+            a[k] = np.float64(row[k]) + offset[k]
+        best, mean = largest(a), _mean(a)
+        while a[predicted] != best:
+            predicted += 1
+        pattern, part = patterns[predicted], 1.0 if predicted == labels[i] else 0.0
+        for k in range(row.shape[0]):
+            a[k] -= mean
             b[k] = pattern[k] - part * a[k]
         one, two = _scale(a), _scale(b)
         dot = squares_a = squares_b = 0.0
@@ -88,7 +101,7 @@ def _kernel(function: Any, dtype: np.dtype[Any], *others: Any) -> Any:
 
 _NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
 _PATTERNS, _LABELS = read_only(types.float64, 2), read_only(types.int64, 1)
-_FLAGS = read_only(types.boolean, 1)
+_OFFSET = read_only(types.float64, 1)
 
 
 def row_lengths(z: NDArray[Any], centre: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -115,12 +128,15 @@ def class_sums(z: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64
 
 def cosines(
     z: NDArray[Any],
+    offset: NDArray[np.float64],
+    labels: NDArray[np.int64],
     patterns: NDArray[np.float64],
-    place: NDArray[np.int64],
-    own: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return the cosine of each row less its mean with a pattern, from which it is taken away."""
+    """Return the cosine of each row less its mean with the pattern of what is predicted.
+
+    From the pattern the row is taken away where that is its label.
+    """
     z, out = as_contiguous(z), np.empty(z.shape[0])
-    kernel = _kernel(_cosines, z.dtype, _PATTERNS, _LABELS, _FLAGS, _NUMBERS)
-    kernel(z, np.ascontiguousarray(patterns), np.ascontiguousarray(place), own, out)
+    kernel = _kernel(_cosines, z.dtype, _OFFSET, _LABELS, _PATTERNS, _NUMBERS)
+    kernel(z, offset, np.ascontiguousarray(labels), np.ascontiguousarray(patterns), out)
     return out

@@ -20,8 +20,8 @@ from temperance._checks import InputError, check_choice, check_number, check_pri
 from temperance.interval import Interval
 from temperance.labelfree import matching
 from temperance.labelfree.evidence import gather_evidence
-from temperance.labelfree.matching import probabilities
 from temperance.labelfree.profile import SourceProfile, as_source_rows, centre, sample_size
+from temperance.labelfree.sample import Sample, probabilities
 from temperance.labelfree.transport import fit_transport
 from temperance.maps import Temperature
 from temperance.rows import as_rows
@@ -89,7 +89,7 @@ def estimate_accuracy(
     t = 1.0 if profile is None else profile.temperature
     if method == "matched":
         assert profile is not None and q is not None  # noqa: PT018, S101 - demanded above
-        value = gather_evidence(z, q, profile).accuracy
+        value = gather_evidence(Sample(z), q, profile).accuracy
         return _binomial(value, len(z), profile.n)
     if method == "cot":
         solved = fit_transport(np.asarray(z, dtype=np.float64) / t, prior)
@@ -129,7 +129,7 @@ def match_confidence(target_logits: object, accuracy: float, *, seed: int = 0) -
     if spread <= 0:
         msg = "target_logits must differ within rows. All rows are constant instead."
         raise InputError(msg)
-    return Temperature(matching.match_confidence(z, min(a, 1 - 1e-6), spread / 4))
+    return Temperature(matching.match_confidence(Sample(z), min(a, 1 - 1e-6), spread / 4))
 
 
 def _read(source: object, n_classes: int, generator: np.random.Generator) -> Pair:

@@ -20,15 +20,17 @@ once scale and class offset are undone is kept too: it says what the undoing has
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance.labelfree.matching import beliefs, confidence, match_prior
-from temperance.labelfree.profile import SourceProfile, spread
+from temperance.labelfree.matching import match_prior
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from temperance.labelfree.profile import SourceProfile
+    from temperance.labelfree.sample import Sample
 
     Matrix = NDArray[np.float64]
 
@@ -105,24 +107,21 @@ def shrinkage(predicted: NDArray[np.intp], q: Matrix, worth: float = np.inf) -> 
 
 
 def gather_evidence(
-    z: NDArray[Any], q: Matrix, source: SourceProfile, worth: float = np.inf
+    sample: Sample, q: Matrix, source: SourceProfile, worth: float = np.inf
 ) -> Evidence:
     """Return the estimates of accuracy and what they are made of."""
-    k = len(q)
-    predicted = z.argmax(axis=1)
+    k, predicted = len(q), sample.predicted
     shrink = shrinkage(predicted, q, worth)
     sure = _from_mix(predicted, source, worth, NOISE)
-    t, b = undo(z, q, shrink, source)
-    estimates = {"believed": believe(z, t, b, source)}
+    t, b = undo(sample, q, shrink, source)
+    estimates = {"believed": believe(sample, t, b, source)}
     mended = None
     if k > 2:
-        scores = source.typicality(z)
+        scores = source.typicality(sample.z)
         estimates["typical"] = source.share_typical(scores)
         estimates["histogram"] = _from_histogram(predicted, scores, source, worth)
         if shrink > 0:
-            parts = np.array_split(z, 1 + (z.size >> 16))  # that stay in the cache
-            scores = np.concatenate([source.typicality(part / t + b) for part in parts])
-            mended = source.share_typical(scores)
+            mended = source.share_typical(source.typicality(sample.z, t * b))
     accuracy = float(np.clip(np.median(list(estimates.values())), CHANCE / k, 1 - 1e-4))
     return Evidence(
         accuracy=accuracy,
@@ -131,7 +130,7 @@ def gather_evidence(
         mended=mended,
         undone=t,
         shrink=shrink,
-        confidence=confidence(z, source.temperature),
+        confidence=sample.beliefs(source.temperature).sure,
     )
 
 
@@ -184,15 +183,14 @@ def _from_histogram(
     return _broken(g, source)
 
 
-def undo(z: NDArray[Any], q: Matrix, shrink: float, source: SourceProfile) -> tuple[float, Matrix]:
+def undo(sample: Sample, q: Matrix, shrink: float, source: SourceProfile) -> tuple[float, Matrix]:
     """Return the map that would be right if the shift were a scale and a class offset."""
-    t = source.temperature * rescaling(z, source)
-    b = np.zeros(len(q))
-    return t, shrink * match_prior(z, t, q, b) if shrink > 0 else b
+    t = source.temperature * rescaling(sample, source)
+    return t, shrink * match_prior(sample, t, q) if shrink > 0 else np.zeros(len(q))
 
 
 def believe(
-    z: NDArray[Any], t: float, b: Matrix, source: SourceProfile, stretch: float = STRETCH
+    sample: Sample, t: float, b: Matrix, source: SourceProfile, stretch: float = STRETCH
 ) -> float:
     """Return the accuracy if the shift were what ``undo`` undoes, but for the stretch.
 
@@ -201,11 +199,11 @@ def believe(
     stretched away from the source; the step from c to the belief is the bias's own and stays as it
     is.
     """
-    said = beliefs(z, t, b)
+    said = sample.beliefs(t, b)
     sure, belief, home = log_odds(said.sure), log_odds(said.kept), log_odds(1 - source.error)
     return expit(home + stretch * (sure - home) + belief - sure)
 
 
-def rescaling(z: NDArray[Any], source: SourceProfile) -> float:
+def rescaling(sample: Sample, source: SourceProfile) -> float:
     """Return how much larger the logits are than on the source, whatever offset they have."""
-    return spread(z) / source.spread
+    return sample.spread / source.spread

@@ -22,9 +22,10 @@ import numpy as np
 from temperance._arrays import as_array, as_floating, to_numpy
 from temperance._checks import InputError, NotIdentified, check_finite, check_seed
 from temperance._solve import search_in_scale
-from temperance.labelfree.matching import confidence, match_confidence, probabilities
+from temperance.labelfree.matching import match_confidence
 from temperance.labelfree.prior_matched import CHANCE
 from temperance.labelfree.profile import as_source_rows, sample_size, source_length
+from temperance.labelfree.sample import Sample, confidence, probabilities
 from temperance.maps import Temperature
 from temperance.rows import as_rows
 from temperance.supervised.temperature import fit_temperature
@@ -124,7 +125,7 @@ def fit_transcal(
     excess = float(right.mean()) - _source_confidence(s, y)
     accuracy = float(steady.mean()) - _slope(steady, right) * excess
     accuracy = float(np.clip(accuracy, CHANCE / s.shape[1], 1 - 1e-4))
-    return Temperature(max(1.0, match_confidence(z, accuracy, 1.0)))
+    return Temperature(max(1.0, match_confidence(Sample(z), accuracy, 1.0)))
 
 
 def _slope(values: Matrix, control: Matrix) -> float:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from temperance._checks import NotIdentified, check_prior, check_seed
-from temperance.labelfree.matching import probabilities
 from temperance.labelfree.priors import estimate_prior
 from temperance.labelfree.profile import as_source_rows, sample_size
+from temperance.labelfree.sample import probabilities
 from temperance.maps import Temperature
 from temperance.metrics.binned import bin_index
 from temperance.rows import as_rows

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from temperance._kernels import fused
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from temperance.labelfree.sample import Sample
 
     Matrix = NDArray[np.float64]
 
@@ -40,151 +40,104 @@ TRUST = 3.0  # the longest step of a bias that Newton's method may take
 SLOW = 0.25  # of what was missed a step leaves no more than that, or the curvature has changed
 EXCLUDED = 1e-10  # curvature of a class that is believed nowhere
 STEP, GROWTH = 0.2, 2.0  # steps in log T from the start: the first, and how they grow
-SOME = 1_024  # rows that give log T to a few hundredths, and the curvature to a few per cent
 
 
-def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
-    """Return softmax(z / T + b) in float64."""
-    p = np.divide(z, temperature, dtype=np.float64) + bias
-    p -= p.max(axis=1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
-
-
-class Beliefs(NamedTuple):
-    """What a map says of a sample, on average, and of each row."""
-
-    share: Matrix
-    """Mean probability of each class."""
-    sure: float
-    """Mean top probability."""
-    kept: float
-    """Mean probability of the predictions before the map."""
-    p: NDArray[np.floating]
-    """Probabilities of each row, where they were asked for."""
-
-
-def beliefs(
-    z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0, *, rows: bool = False
-) -> Beliefs:
-    """Return what softmax(z / T + b) says: in one compiled pass where there are such."""
-    compiled = fused()
-    if compiled is not None:
-        b = np.zeros(z.shape[1]) + bias
-        return Beliefs(*compiled.beliefs(z, 1 / temperature, b, rows=rows))
-    p = probabilities(z, temperature, bias)
-    kept = float(p[np.arange(len(p)), z.argmax(axis=1)].mean())
-    return Beliefs(p.mean(axis=0), float(p.max(axis=1).mean()), kept, p)
-
-
-def confidence(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> float:
-    """Return the mean top probability of softmax(z / T + b)."""
-    return beliefs(z, temperature, bias).sure
-
-
-def nearly(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Beliefs:
-    """Return the same to six digits, for equations that are solved to three."""
-    compiled = fused()
-    if compiled is None:
-        return beliefs(z, temperature, bias)
-    b = np.zeros(z.shape[1]) + bias
-    share, sure, kept = compiled.short_beliefs(z, 1 / temperature, b)
-    return Beliefs(share, sure, kept, np.empty(0))
-
-
-def some_of(z: NDArray[Any]) -> NDArray[Any]:
-    """Return a thousand rows or up to twice as many, at equal distances; of fewer, all."""
-    return np.ascontiguousarray(z[:: max(1, len(z) // SOME)])
-
-
-def match_confidence(z: NDArray[Any], accuracy: float, start: float) -> float:
+def match_confidence(sample: Sample, accuracy: float, start: float) -> float:
     """Return the temperature at which mean confidence is ``accuracy``."""
     root = Root(start)
-    for rows in _growing(z):
-        root = _falling_root(lambda t, rows=rows: nearly(rows, t).sure - accuracy, root)
+    for rows in _growing(sample):
+        root = _falling_root(lambda t, rows=rows: rows.beliefs(t).sure - accuracy, root)
     return root.temperature
 
 
-def match_prior(z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix) -> Matrix:
-    """Return the bias at which the mean probabilities are q, from a first guess of it.
-
-    It minimises the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log(q / mean p),
-    lowers that from anywhere; near the minimum Newton's method takes over where K is small, with
-    the curvature of some of the rows.
-    """
-    newton = Newton(z, q)
-    for rows in _growing(z):
-        bias = _match_prior(rows, temperature, q, bias, newton)
+def match_prior(sample: Sample, temperature: float, q: Matrix) -> Matrix:
+    """Return the bias at which the mean probabilities are q."""
+    bias = np.zeros(len(q))
+    for biases in Biases(sample, q).growing():
+        bias = biases.at(temperature)
     return bias
 
 
-def match_belief(
-    z: NDArray[Any], q: Matrix, shrink: float, accuracy: float, start: float
-) -> tuple[float, Matrix]:
-    """Return T and the shrunken bias at which the predictions of z are believed as they deserve."""
-    bias, root, newton = np.zeros(z.shape[1]), Root(start), Newton(z, q)
+def match_belief(biases: Biases, shrink: float, accuracy: float, start: float) -> float:
+    """Return T at which, with the shrunken bias, predictions are believed as they deserve."""
 
-    def excess(rows: NDArray[Any], t: float) -> float:
-        nonlocal bias
-        bias = _match_prior(rows, t, q, bias, newton)
-        return nearly(rows, t, shrink * bias).kept - accuracy
+    def excess(biases: Biases, t: float) -> float:
+        return biases.sample.beliefs(t, shrink * biases.at(t)).kept - accuracy
 
-    for rows in _growing(z):
-        root = _falling_root(partial(excess, rows), root)
-    return root.temperature, shrink * _match_prior(z, root.temperature, q, bias, newton)
+    root = Root(start)
+    for one in biases.growing():
+        root = _falling_root(partial(excess, one), root)
+    return root.temperature
 
 
-def _growing(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+def _growing(sample: Sample) -> tuple[Sample, ...]:
     """Return some rows and all rows, or only the latter where they are few."""
-    some = some_of(z)
-    return (some, z) if len(some) < len(z) else (z,)
+    return (sample,) if sample.some is sample else (sample.some, sample)
 
 
-def _match_prior(
-    z: NDArray[Any], temperature: float, q: Matrix, bias: Matrix, newton: Newton
-) -> Matrix:
-    """`match_prior` on all rows at once."""
-    log_q = np.log(np.maximum(q, 1e-12))
-    b, before, near = bias, math.inf, NEAR if len(q) <= NEWTON else 0.0
-    for _ in range(MAX_SWEEPS):
-        share = nearly(z, temperature, b).share
-        missed = float(np.abs(share - q).sum())
-        if missed < TOLERANCE:
-            break
-        if missed >= before:
-            near = before / 4  # that was not near enough
-        step = log_q - np.log(np.maximum(share, 1e-300))
-        if missed < near:
-            if missed > SLOW * before:
-                newton.renew()
-            better = newton.step(q - share, temperature, b)
-            step = better if np.abs(better).max() < TRUST else step
-        b = b + step
-        b = b - b.mean()
-        if SLOW * missed < TOLERANCE and missed < near:
-            break
-        before = missed
-    return b
+class Biases:
+    """Biases at which the mean probabilities are q, at one temperature after another.
 
+    They minimise the convex mean_i log Σ_k exp(z_ik/T + b_k) - q·b. Scaling, b += log(q / mean p),
+    lowers that from anywhere; near the minimum Newton's method takes over where K is small, with
+    the curvature of some of the rows, where it was last asked for. Each is looked for from the one
+    before.
+    """
 
-class Newton:
-    """Newton's steps of the bias, with the curvature of some rows where it was last asked for."""
-
-    def __init__(self, z: NDArray[Any], q: Matrix) -> None:
-        self._some = some_of(z)
+    def __init__(self, sample: Sample, q: Matrix) -> None:
+        self.sample = sample
         self._q = q
+        self._last = np.zeros(len(q))
         self._inverse: Matrix | None = None
 
-    def renew(self) -> None:
-        """Forget a curvature with which steps do not do what they should."""
-        self._inverse = None
+    def of_some(self) -> Biases:
+        """Return those of some of the rows, to be looked for from the last one here."""
+        few = Biases(self.sample.some, self._q)
+        few.go_on_from(self)
+        return few
 
-    def step(self, missing: Matrix, temperature: float, bias: Matrix) -> Matrix:
+    def growing(self) -> Iterator[Biases]:
+        """Yield those of some rows, and then these, to be looked for from the last one there."""
+        if self.sample.some is not self.sample:
+            few = self.of_some()
+            yield few
+            self.go_on_from(few)
+        yield self
+
+    def go_on_from(self, other: Biases) -> None:
+        """Look for the next one where others were found."""
+        self._last, self._inverse = other._last, other._inverse
+
+    def at(self, temperature: float) -> Matrix:
+        """Return the bias for a temperature."""
+        q, b, before = self._q, self._last, math.inf
+        log_q, near = np.log(np.maximum(q, 1e-12)), NEAR if len(q) <= NEWTON else 0.0
+        for _ in range(MAX_SWEEPS):
+            share = self.sample.beliefs(temperature, b).share
+            missed = float(np.abs(share - q).sum())
+            if missed < TOLERANCE:
+                break
+            if missed >= before:
+                near = before / 4  # that was not near enough
+            step = log_q - np.log(np.maximum(share, 1e-300))
+            if missed < near:
+                if missed > SLOW * before:
+                    self._inverse = None
+                better = self._newton(q - share, temperature, b)
+                step = better if np.abs(better).max() < TRUST else step
+            b = b + step
+            b = b - b.mean()
+            if SLOW * missed < TOLERANCE and missed < near:
+                break
+            before = missed
+        self._last = b
+        return b
+
+    def _newton(self, missing: Matrix, temperature: float, bias: Matrix) -> Matrix:
         """Return the step that adds ``missing``; an excluded class has no curvature to speak of."""
         if self._inverse is None:
-            share, _, _, p = beliefs(self._some, temperature, bias, rows=True)
-            curvature = np.diag(share + RIDGE * self._q + EXCLUDED) - p.T @ p / len(p)
+            curvature = self.sample.some.covariances(temperature, bias)
+            curvature += np.diag(RIDGE * self._q + EXCLUDED)
             self._inverse = cast("Matrix", np.linalg.inv(curvature))
         return self._inverse @ missing
 

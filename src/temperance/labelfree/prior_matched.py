@@ -21,7 +21,7 @@ mended, and typicality has had its say in a.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,15 +37,9 @@ from temperance.labelfree.evidence import (
     shrinkage,
     total_variation,
 )
-from temperance.labelfree.matching import (
-    beliefs,
-    confidence,
-    match_belief,
-    match_confidence,
-    match_prior,
-    some_of,
-)
+from temperance.labelfree.matching import Biases, match_belief, match_confidence, match_prior
 from temperance.labelfree.profile import SourceProfile, read_profile, sample_size
+from temperance.labelfree.sample import Sample
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Temperature
 from temperance.prior import exactly
@@ -116,51 +110,47 @@ def fit_prior_matched(
     rows = as_rows(target_logits, name="target_logits")
     known = exactly(prior, rows.n_classes)
     q = known.value
-    z = rows.take(rows.draw(sample_size(rows), generator)).logits
+    sample = Sample(rows.take(rows.draw(sample_size(rows), generator)).logits)
     if source is None:
-        t, b = solve_without_source(z, q, known.worth, bias=bias, seed=generator)
+        t, b = solve_without_source(sample, q, known.worth, bias=bias, seed=generator)
     else:
         profile = read_profile(source, q, generator)
-        t, b = solve(z, q, profile, gather_evidence(z, q, profile, known.worth), bias=bias)
+        evidence = gather_evidence(sample, q, profile, known.worth)
+        t, b = solve(sample, q, profile, evidence, bias=bias)
     return BiasedTemperature(t, b) if bias else Temperature(t)
 
 
 def solve(
-    z: NDArray[Any], q: Matrix, source: SourceProfile, evidence: Evidence, *, bias: bool
+    sample: Sample, q: Matrix, source: SourceProfile, evidence: Evidence, *, bias: bool
 ) -> tuple[float, Matrix]:
     """Return the temperature and the bias of the map."""
-    start = source.temperature
-    t = match_confidence(z, evidence.accuracy, start)
-    t = _towards_source(t, evidence, source, len(z))
+    t = match_confidence(sample, evidence.accuracy, source.temperature)
+    t = _towards_source(t, evidence, source, len(sample))
     if bias and evidence.shrink > 0:
-        return _believe(z, q, evidence, t)
+        return _believe(Biases(sample, q), evidence, t)
     return t, np.zeros(len(q))
 
 
-def _believe(z: NDArray[Any], q: Matrix, evidence: Evidence, start: float) -> tuple[float, Matrix]:
-    """Return T and b of `match_belief`, weighed.
+def _believe(biases: Biases, evidence: Evidence, start: float) -> tuple[float, Matrix]:
+    """Return T of `match_belief`, weighed, and the bias that goes with it.
 
     T lies between ``start``, which is right if a bias mends nothing, and the temperature at which
     scale and class offset are undone, which is right if it mends everything.
     """
     ends = np.log(sorted((start, evidence.undone)))
-    t, b = match_belief(z, q, evidence.shrink, evidence.accuracy, start)
+    t = match_belief(biases, evidence.shrink, evidence.accuracy, start)
     log_t = np.clip(np.log(t), *ends)
-    log_t += _step_towards_mended(some_of(z), q, evidence, float(np.exp(log_t)), b)
+    log_t += _step_towards_mended(biases.of_some(), evidence, float(np.exp(log_t)))
     t = float(np.exp(np.clip(log_t, *ends)))
-    return t, evidence.shrink * match_prior(z, t, q, b / evidence.shrink)
+    return t, evidence.shrink * biases.at(t)
 
 
-def _step_towards_mended(
-    z: NDArray[Any], q: Matrix, evidence: Evidence, t: float, b: Matrix
-) -> float:
+def _step_towards_mended(biases: Biases, evidence: Evidence, t: float) -> float:
     """Return the step in log T towards the confidence that the share of mended rows deserves."""
     if evidence.mended is None:
         return 0.0
-    shrink, warmer = evidence.shrink, t * float(np.exp(STEP))
-    b = match_prior(z, t, q, b / shrink)
-    here = beliefs(z, t, shrink * b)
-    there = beliefs(z, warmer, shrink * match_prior(z, warmer, q, b))
+    shrink, beliefs = evidence.shrink, biases.sample.beliefs
+    here, there = (beliefs(u, shrink * biases.at(u)) for u in (t, t * float(np.exp(STEP))))
     sure = log_odds(there.sure) - log_odds(here.sure)
     kept = log_odds(there.kept) - log_odds(here.kept)
     extra = sure**2 - kept**2  # r² - 1, times that of the belief
@@ -180,22 +170,20 @@ def _towards_source(t: float, evidence: Evidence, source: SourceProfile, n: int)
 
 
 def solve_without_source(
-    z: NDArray[Any], q: Matrix, worth: float, *, bias: bool, seed: np.random.Generator
+    sample: Sample, q: Matrix, worth: float, *, bias: bool, seed: np.random.Generator
 ) -> tuple[float, Matrix]:
     """Return the map for the accuracy that `fit_uts` implies, less what the class mix misses.
 
     At least the total variation between predicted mix and prior is wrong. A bias mends a part of
     it, and no source says which: half of the rise of log T is kept.
     """
-    predicted = z.argmax(axis=1)
-    start = fit_uts(z, q, seed=seed).temperature
-    floor = noise_floor(q, jointly(len(z), worth))
-    missing = max(0.0, total_variation(predicted, q) - floor)
-    accuracy = max(confidence(z, start) * (1 - missing), CHANCE / len(q))
-    t = match_confidence(z, accuracy, start)
-    b = np.zeros(len(q))
-    shrink = shrinkage(predicted, q, worth)
+    start = fit_uts(sample.z, q, seed=seed).temperature
+    floor = noise_floor(q, jointly(len(sample), worth))
+    missing = max(0.0, total_variation(sample.predicted, q) - floor)
+    accuracy = max(sample.beliefs(start).sure * (1 - missing), CHANCE / len(q))
+    t = match_confidence(sample, accuracy, start)
+    shrink = shrinkage(sample.predicted, q, worth)
     if not bias or shrink == 0:
-        return t, b
+        return t, np.zeros(len(q))
     t = float(np.sqrt(start * t))
-    return t, shrink * match_prior(z, t, q, b)
+    return t, shrink * match_prior(sample, t, q)

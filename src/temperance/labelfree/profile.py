@@ -90,7 +90,7 @@ class SourceProfile:
         count = np.bincount(labels, minlength=k) + IDEAL_ROWS
         total = class_sums(logits, labels) + IDEAL_ROWS * ideal
         # Each row is compared with the pattern of the others: a row is always like itself.
-        scores = cosines(logits, total, predicted, right)
+        scores = cosines(logits, total, labels)
         order = np.argsort(scores, kind="stable")
         try:
             temperature = 1 / solve_temperature(ArrayRows(logits, labels, checked=True)).x
@@ -129,10 +129,12 @@ class SourceProfile:
         place = int(np.searchsorted(self.scores, score, side="right"))
         return float(self.below[place - 1]) if place else 0.0
 
-    def typicality(self, logits: NDArray[Any]) -> Matrix:
-        """Return the cosine of each row with the pattern of the class it is predicted as."""
-        own = np.zeros(len(logits), dtype=bool)
-        return cosines(logits, self.patterns, logits.argmax(axis=1), own)
+    def typicality(self, logits: NDArray[Any], offset: Matrix | None = None) -> Matrix:
+        """Return the cosine of each row with the pattern of the class it is predicted as.
+
+        The offset is one of classes, and is added to the rows.
+        """
+        return cosines(logits, self.patterns, offset=offset)
 
 
 def read_profile(source: object, prior: Matrix, seed: np.random.Generator) -> SourceProfile:
@@ -255,19 +257,23 @@ def class_sums(logits: NDArray[Any], labels: NDArray[np.int64]) -> Matrix:
 def cosines(
     logits: NDArray[Any],
     patterns: Matrix,
-    place: NDArray[np.intp],
-    own: NDArray[np.bool_],
+    labels: NDArray[np.int64] | None = None,
+    offset: Matrix | None = None,
 ) -> Matrix:
-    """Return the cosine of each centred row with the pattern at its place.
+    """Return the cosine of each centred row with the pattern of the class it is predicted as.
 
-    From the pattern the row itself is taken away where it is part of it, its ``own``. The cosine is
-    0 where one of the two has no length.
+    From the pattern the row itself is taken away where it is part of it, being labelled so. The
+    cosine is 0 where one of the two has no length.
     """
+    known = np.full(len(logits), -1) if labels is None else labels
+    added = np.zeros(logits.shape[1]) if offset is None else offset
     compiled = fused()
     if compiled is not None:
-        dot: Matrix = compiled.cosines(logits, patterns, place, own)
+        dot: Matrix = compiled.cosines(logits, added, known, patterns)
     else:
-        centred, others = centre(logits), patterns[place]
+        moved = logits + added
+        predicted, centred = moved.argmax(axis=1), centre(moved)
+        own, others = predicted == known, patterns[predicted]
         others[own] -= centred[own]
         dot = np.einsum("ij,ij->i", _unit(centred), _unit(others))
     return np.round(dot, 12)  # equals stay equal
