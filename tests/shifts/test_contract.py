@@ -103,6 +103,7 @@ def test_an_image_does_not_depend_on_those_after_it(name, small):
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
 def test_threads_make_no_difference(name, monkeypatch):
     monkeypatch.setattr(image_module, "CHUNK", 5000)  # two images at a time
+    monkeypatch.setattr(registry, "MANY", 0)
     images = pictures(9, 28, 29)
     monkeypatch.setattr(registry, "n_threads", lambda: 1)
     alone = shifts.corrupt(images, name, 5)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import numbers
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -141,6 +141,8 @@ TABLE = {
 CORRUPTIONS = tuple(TABLE)
 # Those that draw no random numbers, among the compiled.
 FIXED = ("gaussian_blur", "defocus_blur", "zoom_blur", "contrast", "jpeg_compression", "pixelate")
+# Those that take little longer than a copy: threads are worth their start beyond so many bytes.
+LIGHT, MANY = ("contrast", "pixelate"), 1 << 24
 
 
 def corrupt(
@@ -196,7 +198,7 @@ def _changed(
     x: NDArray[np.uint8], name: str, constants: Any, seed: int | np.random.Generator
 ) -> NDArray[np.uint8]:
     """Work in machine code and in threads, or where there is no Numba in NumPy."""
-    entropy = int(check_seed(seed).integers(2**63))
+    entropy = _drawn(seed) if type(seed) is int else int(check_seed(seed).integers(2**63))
     change, compiled = TABLE[name].change, machine_code().get(name)
     if compiled is None:
         return in_chunks(x, by_numpy(lambda y, i: change(y, constants, Draws(entropy, name, i))))
@@ -204,7 +206,14 @@ def _changed(
     def in_place(chunk: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
         compiled(chunk, constants, Draws(entropy, name, number), out)
 
-    return in_chunks(x, in_place, n_threads(), joined=name in FIXED)
+    threads = 1 if name in LIGHT and x.size < MANY else n_threads()
+    return in_chunks(x, in_place, threads, joined=name in FIXED)
+
+
+@lru_cache
+def _drawn(seed: int) -> int:
+    """Keep what a seed draws: to make its generator takes as long as to change an image."""
+    return int(check_seed(seed).integers(2**63))
 
 
 @cache

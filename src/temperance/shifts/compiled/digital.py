@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from temperance.shifts.compiled.lines import compiled, inlined, lines, prefetch, to_byte
+from temperance.shifts.compiled.lines import compiled, inlined, lines, to_byte
+from temperance.shifts.compiled.stripes import (
+    call_to_read,
+    call_to_write,
+    copy,
+    mean_of_four,
+    mean_of_three,
+    mean_of_two,
+    show,
+)
 from temperance.shifts.digital import cells
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ def _columns(width: int, factor: float, channels: int) -> tuple[Any, Any, Any, A
     """Sizes of cells; and what pixels show: the mean of which size from how far to the left.
 
     Few answers are there, so a line is put together from as many lines of means, each with a mask
-    for the pixels that show it. They come in pairs.
+    for the pixels that show it.
     """
     shown, groups = cells(width, factor)
     kind, first = np.empty((2, int(shown[-1]) + 1), np.int64)
@@ -73,10 +82,9 @@ def _columns(width: int, factor: float, channels: int) -> tuple[Any, Any, Any, A
         kind[which], first[which] = k, begin
     seen = np.stack([kind[shown], np.arange(width) - first[shown]])
     answers = np.unique(seen, axis=1)
-    answers = np.pad(answers, ((0, 0), (0, answers.shape[1] % 2)), mode="edge")
     masks = (seen[:, np.newaxis] == answers[:, :, np.newaxis]).all(axis=0)
     sizes = np.array([size for size, _, _ in groups])
-    masks = np.tile(np.repeat(masks, channels, axis=1), ROWS)
+    masks = np.repeat(masks, channels, axis=1)
     return sizes, answers[0], answers[1] * channels, np.uint8(255) * masks
 
 
@@ -88,7 +96,7 @@ def _pixelated(x: Any, rows: Any, channels: int, columns: Any, out: Any) -> None
     n, height, length = x.shape
     few, left = ROWS * length, steps.max()
     plane = left + few
-    room, filled = np.zeros((sizes.size + 1) * plane, np.uint8), np.empty(few, np.uint8)
+    room = np.zeros((sizes.size + 1) * plane, np.uint8)
     low = left + (0 if sizes[0] == 1 else sizes.size) * plane  # a mean of one pixel is the pixel
     begins, covers = left + kinds * plane - steps, masks.ravel()
     source, target = x.ravel(), out.ravel()
@@ -98,82 +106,32 @@ def _pixelated(x: Any, rows: Any, channels: int, columns: Any, out: Any) -> None
             for k in range(start, end):
                 top, size = (i * height + tops[k]) * length, tops[k + 1] - tops[k]
                 _mean(source, top, length, size, room, low + (k - start) * length, length)
-                _call(source, top + AHEAD * length, size * length)
+                call_to_read(source, top + AHEAD * length, size * length)
             for k in range(int(sizes[0] == 1), sizes.size):
                 kept = few - (sizes[k] - 1) * channels
                 _mean(room, low, channels, sizes[k], room, left + k * plane, kept)
-            for t in range(0, kinds.size, 2):
-                _show(room, begins, t, covers, filled)
             for k in range(start, end):
-                for y in range(shown[k], shown[k + 1]):
-                    place = (i * height + y) * length
-                    _mean(filled, (k - start) * length, 0, 1, target, place, length)
+                place, same = (i * height + shown[k]) * length, shown[k + 1] - shown[k]
+                call_to_write(target, place + AHEAD * length, same * length)
+                show(room, begins, covers, target, place, length, same)
+                begins += length
+            begins -= (end - start) * length
 
 
 @inlined
-def _call(flat: Any, start: int, size: int) -> None:
-    """Call bytes into the cache that are needed soon: rows read by turns are not foreseen."""
-    for j in range(start, min(start + size, flat.size), 64):
-        prefetch(flat, nb.uintp(j))
-
-
-@inlined
-def _show(room: Any, begins: Any, t: int, masks: Any, out: Any) -> None:
-    """Put the means together that masks t and t + 1 let through."""
-    a, b = nb.uintp(begins[t]), nb.uintp(begins[t + 1])
-    here, there = nb.uintp(t * out.size), nb.uintp((t + 1) * out.size)
-    if t == 0:
-        for j in range(nb.uintp(out.size)):
-            out[j] = (room[a + j] & masks[here + j]) | (room[b + j] & masks[there + j])
-    else:
-        for j in range(nb.uintp(out.size)):
-            out[j] |= (room[a + j] & masks[here + j]) | (room[b + j] & masks[there + j])
-
-
-@compiled
 def _mean(flat: Any, start: int, step: int, size: int, out: Any, place: int, n: int) -> None:
     """Means of bytes ``step`` apart, n of them, rounded to the nearest and halves up."""
-    a, b, at, end = nb.uintp(start), nb.uintp(start + step), nb.uintp(place), nb.uintp(n)
     if size == 1:
-        for j in range(end):
-            out[at + j] = flat[a + j]
+        copy(flat, start, step, out, place, n)
     elif size == 2:
-        for j in range(end):
-            out[at + j] = _middle(flat[a + j], flat[b + j])
-    elif size <= 4:
-        _mean_of_three_or_four(flat, start, step, size, out, at, end)
+        mean_of_two(flat, start, step, out, place, n)
+    elif size == 3:
+        mean_of_three(flat, start, step, out, place, n)
+    elif size == 4:
+        mean_of_four(flat, start, step, out, place, n)
     else:
         for j in range(n):
             total = size // 2
             for k in range(size):
                 total += np.int64(flat[start + j + k * step])
             out[place + j] = nb.uint8(total // size)
-
-
-@inlined
-def _middle(a: int, b: int) -> Any:
-    """Mean of two, which processors have an instruction for."""
-    return nb.uint8((nb.uint16(a) + nb.uint16(b) + nb.uint16(1)) >> 1)
-
-
-@inlined
-def _mean_of_three_or_four(
-    flat: Any, start: int, step: int, size: int, out: Any, at: int, end: int
-) -> None:
-    a, b = nb.uintp(start), nb.uintp(start + step)
-    c, d = nb.uintp(start + 2 * step), nb.uintp(start + 3 * step)
-    if size == 3:
-        for j in range(end):
-            pair = nb.uint16(flat[a + j]) + nb.uint16(flat[b + j])
-            total = nb.uint16(pair + nb.uint16(flat[c + j]) + nb.uint16(1))
-            # A third, without leaving sixteen bits: 85/255 of the total.
-            most = nb.uint16(total * nb.uint16(85))
-            more = nb.uint16(most >> nb.uint16(8))
-            out[at + j] = nb.uint8(nb.uint16(most + more + nb.uint16(1)) >> nb.uint16(8))
-    else:
-        for j in range(end):
-            p, q, r, s = flat[a + j], flat[b + j], flat[c + j], flat[d + j]
-            x, y = _middle(p, q), _middle(r, s)
-            # Rounded up twice, it is one too large if it was rounded up both times.
-            twice = (x ^ y) & ((p ^ q) | (r ^ s)) & nb.uint8(1)
-            out[at + j] = _middle(x, y) - nb.uint8(twice)

@@ -12,14 +12,11 @@ from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
-from numba import extending, types
 
 from temperance._fused import elementary
 from temperance.shifts.planes import fold
 
 FLAGS = {"contract", "nsz", "nnan"}
-intrinsic: Any = extending.intrinsic
 
 
 def compiled(function: Any) -> Any:
@@ -54,21 +51,6 @@ def larger(a: float, b: float) -> float:
 def smaller(a: float, b: float) -> float:
     """Return the smaller of two numbers."""
     return a if a < b else b  # noqa: FURB136
-
-
-@intrinsic
-def prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Ask for what lies at an index, to read it soon."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place, number = builder.gep(data, [args[1]]), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-        call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        builder.call(call, [place, *(ir.Constant(number, flag) for flag in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return types.void(array, index), generate
 
 
 class Frame(NamedTuple):
