@@ -94,35 +94,41 @@ def _cosines(z: Any, offset: Any, labels: Any, patterns: Any, cosines: Any) -> N
         cosines[i] = dot / lengths if lengths > 0 else 0.0
 
 
-@cache
-def _kernel(function: Any, dtype: np.dtype[Any], *others: Any) -> Any:
-    return jit(function, (read_only(nb.from_dtype(dtype), 2), *others))
-
-
 _NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
-_PATTERNS, _LABELS = read_only(types.float64, 2), read_only(types.int64, 1)
-_OFFSET = read_only(types.float64, 1)
+_GIVEN, _PATTERNS = read_only(types.float64, 1), read_only(types.float64, 2)
+_LABELS = read_only(types.int64, 1)
+_TAKEN = {
+    _row_lengths: (_NUMBERS, _NUMBERS),
+    _weighted_sum: (_GIVEN, _NUMBERS),
+    _class_sums: (_LABELS, _TABLE),
+    _cosines: (_GIVEN, _LABELS, _PATTERNS, _NUMBERS),
+}
+
+
+@cache
+def _kernel(function: Any, dtype: np.dtype[Any]) -> Any:
+    return jit(function, (read_only(nb.from_dtype(dtype), 2), *_TAKEN[function]))
 
 
 def row_lengths(z: NDArray[Any], centre: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Return the length of each row, less ``centre`` where there is one, less its mean."""
     z, lengths = as_contiguous(z), np.empty(z.shape[0])
     about = np.zeros(z.shape[1]) if centre is None else centre
-    _kernel(_row_lengths, z.dtype, _NUMBERS, _NUMBERS)(z, about, lengths)
+    _kernel(_row_lengths, z.dtype)(z, about, lengths)
     return lengths
 
 
 def weighted_mean(z: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the rows."""
     z, total = as_contiguous(z), np.zeros(z.shape[1])
-    _kernel(_weighted_sum, z.dtype, read_only(types.float64, 1), _NUMBERS)(z, weight, total)
+    _kernel(_weighted_sum, z.dtype)(z, weight, total)
     return total / weight.sum()
 
 
 def class_sums(z: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the sum of the rows of each class, each less its mean."""
     z, total = as_contiguous(z), np.zeros((z.shape[1], z.shape[1]))
-    _kernel(_class_sums, z.dtype, _LABELS, _TABLE)(z, np.ascontiguousarray(labels), total)
+    _kernel(_class_sums, z.dtype)(z, np.ascontiguousarray(labels), total)
     return total
 
 
@@ -137,6 +143,6 @@ def cosines(
     From the pattern the row is taken away where that is its label.
     """
     z, out = as_contiguous(z), np.empty(z.shape[0])
-    kernel = _kernel(_cosines, z.dtype, _OFFSET, _LABELS, _PATTERNS, _NUMBERS)
-    kernel(z, offset, np.ascontiguousarray(labels), np.ascontiguousarray(patterns), out)
+    labels, patterns = np.ascontiguousarray(labels), np.ascontiguousarray(patterns)
+    _kernel(_cosines, z.dtype)(z, offset, labels, patterns, out)
     return out

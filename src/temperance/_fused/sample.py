@@ -3,7 +3,7 @@
 
 They are laid side by side once, 64 rows to a block, class by class, in float32, less the largest of
 each row. A pass then knows what is predicted, turns no row, and works on whole vectors whatever the
-number of classes. Equations that are solved to 1e-3 need no more digits: the exponential is right
+number of classes. Equations that are solved to 1e-4 need no more digits: the exponential is right
 to 2e-7, against mpmath in the tests, and sums over blocks are float64.
 """
 

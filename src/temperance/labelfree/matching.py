@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-TOLERANCE = 1e-3  # of log T and of the class shares: far below what the beliefs are worth
+TOLERANCE = 1e-4  # of log T and of the class shares: far below what the beliefs are worth
 REACH = 1e4  # temperatures beyond this factor of the start are not looked at
 MAX_SWEEPS = 60
 NEAR = 0.3  # rows, as a share, that are still in the wrong class when Newton's method begins,
@@ -152,34 +152,22 @@ class Root(NamedTuple):
 def _falling_root(function: Callable[[float], float], start: Root) -> Root:
     """Root in log T of a function that falls with T; the nearer end where there is none.
 
-    The bracket is walked to in growing steps, of which the first is Newton's where the slope is
-    known, and narrowed by false position (Illinois) until the next step is within the tolerance.
-    No point is evaluated twice: `match_belief` is exact only up to the sweeps it makes.
+    Steps are those of the secant, the first is Newton's where the slope is known; none is much
+    longer than the one before, nor beyond where the sign has been seen to change. No point is
+    evaluated twice: `match_belief` is exact only up to the sweeps it makes.
     """
     first = x = math.log(start.temperature)
-    value = function(start.temperature)
-    step = -value / start.slope if start.slope < 0 else math.copysign(STEP, value)
-    if step == 0:
-        return start
-    while True:
-        old, before = x, value
-        x += step
-        step *= GROWTH
-        value = function(math.exp(x))
-        slope = (value - before) / (x - old)
-        if value * before <= 0 or (slope < 0 and abs(value / slope) <= TOLERANCE):
-            break
+    value, slope = function(start.temperature), start.slope
+    step = -value / slope if slope < 0 else math.copysign(STEP, value) if value else 0.0
+    low, high = -math.inf, math.inf
+    while SLOW * abs(step) > TOLERANCE:
         if abs(x - first) > math.log(REACH):
             return Root(math.exp(x))
-    while abs(x - old) > TOLERANCE:
-        middle = x - value * (x - old) / (value - before) if value != before else 0.5 * (x + old)
-        if abs(middle - x) <= TOLERANCE:
-            return Root(math.exp(middle), slope)
-        here = function(math.exp(middle))
-        slope = (here - value) / (middle - x)
-        if here * value <= 0:
-            old, before = x, value
-        else:
-            before *= 0.5
-        x, value = middle, here
-    return Root(math.exp(x), slope)
+        low, high = (x, high) if value > 0 else (low, x)
+        old, before = x, value
+        x = x + step if low < x + step < high else 0.5 * (low + high)
+        value = function(math.exp(x))
+        slope = (value - before) / (x - old)
+        longest = math.copysign(GROWTH * (x - old), value)
+        step = min(-value / slope, longest, key=abs) if slope < 0 else longest
+    return Root(math.exp(x + step), slope)
