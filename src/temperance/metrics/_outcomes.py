@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+TOGETHER = 8  # blocks that a compiled pass, which writes nothing, takes at once
 SMALL = 1 << 18  # elements up to which exponentials in float64 cost nothing worth saving
 
 
@@ -107,7 +108,7 @@ def summed(rows: Rows, statistic: Statistic) -> tuple[Floats, Floats, bool]:
     if fused() is None or rows.soft:
         totals = rows.reduce(statistic)
     else:
-        totals = rows.reduce_vouched(statistic, _are_sound)
+        totals = rows.reduce_vouched(statistic, _are_sound, together=TOGETHER)
     scores, bins, weighted, _ = totals
     return scores, bins, bool(weighted)
 
