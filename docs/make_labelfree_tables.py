@@ -48,6 +48,22 @@ def mended() -> str:
     return left_out("mended", 1, **{"ratio of errors": ("ratio_of_errors", "{:.1f}")})
 
 
+def moved() -> str:
+    """Return the study of MOVED."""
+    head = ["family", "best value here", "best on the others", "covered without", "as shipped"]
+    rows = [
+        [
+            plain(family),
+            f"{f['best_here']:.1f}",
+            f"{f['best_on_others']:.1f}",
+            f"{f['covered_without']:.0%}",
+            f"{f['covered_as_shipped']:.0%}",
+        ]
+        for family, f in record("leave_one_out")["moved"].items()
+    ]
+    return table(head, rows)
+
+
 def regret() -> str:
     """Return the regret of every method, over all families and over those of the shared data."""
     summary = record("summary")
@@ -96,27 +112,54 @@ def families() -> str:
 def verdicts() -> str:
     """Return how often each verdict was given, and how often "improved" was right."""
     real = record("summary")["front_door"]["over_all"]
-    head = ["scenarios", "shifts", "improved", "of these right", "no evidence", "refused"]
-    rows = [["real", *counts(real, "no_evidence")]]
-    simulated = record("simulated")
-    rows += [[f"simulated, {n}", *counts(s, "no-evidence")] for n, s in simulated.items()]
-    every = [real, *simulated.values()]
-    said = sum(s["improved"] for s in every)
-    right = sum(s["improved"] * s["improved_right"] for s in every) / said
-    total = str(sum(s["shifts"] for s in every))
-    rows.append(["all", total, str(said), f"{right:.1%}", "", ""])
-    return table(head, rows)
+    unseen = record("unseen")
+    every = {
+        "real": real,
+        **{f"simulated, {name}": found for name, found in record("simulated").items()},
+    }
+    others = {
+        "other models, looked at": unseen["looked_at"]["front_door"]["over_all"],
+        "other models, judged once": unseen["judged_once"]["front_door"]["over_all"],
+    }
+    head = [
+        "scenarios",
+        "shifts",
+        "improved",
+        "ECE fell",
+        "Brier fell",
+        "without TP404",
+        "ECE fell",
+    ]
+    rows = [[name, *counts(found)] for name, found in every.items()]
+    rows.append(["all of these", *counts(pooled(list(every.values())))])
+    rows += [[name, *counts(found)] for name, found in others.items()]
+    return table([*head, "no evidence", "refused"], rows)
 
 
-def counts(shares: dict[str, Any], nothing: str) -> list[str]:
+def pooled(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return counts of verdicts added up, and shares over all of them."""
+    sums = {
+        key: sum(part[key] for part in parts)
+        for key in ("shifts", "improved", "certain", "no_evidence", "refused")
+    }
+    over = {"improved_right": "improved", "improved_better": "improved", "certain_right": "certain"}
+    shares = {
+        key: sum(part[of] * part[key] for part in parts) / sums[of] for key, of in over.items()
+    }
+    return sums | shares
+
+
+def counts(found: dict[str, Any]) -> list[str]:
     """Return one row of the table of verdicts."""
-    right = f"{shares['improved_right']:.1%}"
     return [
-        str(shares["shifts"]),
-        str(shares["improved"]),
-        right,
-        str(shares[nothing]),
-        str(shares["refused"]),
+        str(found["shifts"]),
+        str(found["improved"]),
+        f"{found['improved_right']:.1%}",
+        f"{found['improved_better']:.1%}",
+        str(found["certain"]),
+        f"{found['certain_right']:.1%}",
+        str(found["no_evidence"]),
+        str(found["refused"]),
     ]
 
 
@@ -198,7 +241,7 @@ def doubt() -> str:
 def judged(found: dict[str, Any]) -> str:
     """Return the regret, the verdict and the coverage of one study, model by model."""
     compared = ["TS-source", "UTS", "prototype", "prior-matched, T only", "prior-matched"]
-    head = ["Brier regret", *compared, "improved, right", "refused", "accuracy covered"]
+    head = ["Brier regret", *compared, "improved, right", "without TP404", "refused", "covered"]
     rows = []
     for model, summary in found["models"].items():
         door = found["front_door"]["by_family"][model]
@@ -207,8 +250,9 @@ def judged(found: dict[str, Any]) -> str:
                 plain(model),
                 *(f"{summary[method]['brier_regret']:+.1f}" for method in compared),
                 f"{door['improved']}, {door['improved_right']:.0%}" if door["improved"] else "none",
+                f"{door['certain']}, {door['certain_right']:.0%}" if door["certain"] else "none",
                 str(door["refused"]),
-                f"{door['coverage']['accuracy_before']:.0%}",
+                ", ".join(f"{door['coverage'][key]:.0%}" for key in ("accuracy", "ece_after")),
             ]
         )
     return table(head, rows)
@@ -222,6 +266,7 @@ def plain(name: str) -> str:
 TABLES = {
     "stretch": stretch,
     "mended": mended,
+    "moved": moved,
     "regret": regret,
     "families": families,
     "verdicts": verdicts,

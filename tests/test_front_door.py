@@ -7,6 +7,7 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance.beliefs import MOVED
 from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
 from temperance.labelfree.sample import Sample
@@ -54,6 +55,44 @@ def test_a_source_temperature_that_does_not_suit_is_not_kept():
     z, y = s.held_out
     kept = tp.fit_temperature(*s.source)
     assert tp.metrics.ece(z, y) < 0.5 * tp.metrics.ece(np.asarray(kept(z)), y)
+
+
+def test_what_a_bias_leaves_unknown_moves_the_ends_apart(scene, cal, monkeypatch):
+    """The log-odds of the confidence: by the share of predictions that the bias changes."""
+    p = np.asarray(cal.map.predict_proba(scene.target))
+    moved = np.mean(p.argmax(axis=1) != scene.target.argmax(axis=1))
+    assert moved > 0.05
+    monkeypatch.setattr("temperance.beliefs.MOVED", 0.0)
+    plain = tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
+    assert cal.map == plain.map
+    wide, narrow = (np.array([c.accuracy.low, c.accuracy.high]) for c in (cal, plain))
+    gaps, before = (
+        np.abs(np.log(a / (1 - a)) - np.log(c.accuracy.value / (1 - c.accuracy.value)))
+        for a, c in ((wide, cal), (narrow, plain))
+    )
+    expected = np.hypot(before, 1.645 * MOVED * moved)
+    np.testing.assert_allclose(gaps, expected, rtol=0.02)
+
+
+def test_a_bias_that_changes_nothing_leaves_no_doubt(monkeypatch):
+    s = scenes.shifted(k=5, n=2000, signal=2.0, home=3.0, scale=6.0)
+    plain = tp.calibrate(s.target, prior=s.prior, source=s.source, bias=False)
+    monkeypatch.setattr("temperance.beliefs.MOVED", 100.0)
+    assert tp.calibrate(s.target, prior=s.prior, source=s.source, bias=False) == plain
+
+
+def test_improved_with_a_reservation_says_where_the_model_is_better(cal):
+    found = {finding.code: finding for finding in cal.findings}
+    assert cal.verdict == "improved"
+    told = found["TP404"].evidence
+    assert cal.accuracy.low <= told["possible"] <= cal.accuracy.high
+    assert told["expected"] == pytest.approx(cal.accuracy.value)
+    assert told["error"] > told["error_of_model"]
+    assert cal.ece_after.high >= told["error"]
+    certain = scenes.shifted(k=5, n=4000, signal=1.0, home=3.0, scale=9.0)
+    sure = tp.calibrate(certain.target, prior=certain.prior, source=certain.source)
+    assert sure.verdict == "improved"
+    assert "TP404" not in {finding.code for finding in sure.findings}
 
 
 def test_contradicting_estimates_are_refused(scene, monkeypatch):

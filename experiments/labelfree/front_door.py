@@ -17,10 +17,11 @@ COVERED = ("accuracy_before", "accuracy", "temperature", "ece_before", "ece_afte
 
 def judge(suite: list[Scenario]) -> dict[str, Any]:
     """Return verdicts and truths by shift."""
-    return {s.shift: _judge(s) for s in suite}
+    return {s.shift: judge_one(s) for s in suite}
 
 
-def _judge(s: Scenario) -> dict[str, Any]:
+def judge_one(s: Scenario) -> dict[str, Any]:
+    """Return verdict and truth of one shift."""
     cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
     z, y = s.held_out
     before, after = (tp.metrics.evaluate(u, y) for u in (z, np.asarray(cal.map(z))))
@@ -41,6 +42,7 @@ def _judge(s: Scenario) -> dict[str, Any]:
         "verdict": cal.verdict,
         "codes": [finding.code for finding in cal.findings],
         "right": bool(after.ece < before.ece),
+        "better": bool(after.brier < before.brier),
         "brier_against_source": 1000 * z.shape[1] * (after.brier - source.brier),
         "truth": truth,
         "believed": believed,
@@ -69,17 +71,29 @@ def best_temperature(z: Any, y: Any, bias: Any) -> float:
 
 def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return shares of right verdicts and of covering intervals, by family and over all shifts."""
-    by_family = {r["family"]: _shares(list(r["front_door"].values())) for r in records}
+    by_family = {r["family"]: shares(list(r["front_door"].values())) for r in records}
     everything = [v for r in records for v in r["front_door"].values()]
-    return {"by_family": by_family, "over_all": _shares(everything)}
+    return {"by_family": by_family, "over_all": shares(everything)}
 
 
-def _shares(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+def _rates(improved: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how often "improved" was right: in all, in the Brier score, without reservation."""
+    certain = [v for v in improved if "TP404" not in v["codes"]]
+    return {
+        "improved_right": float(np.mean([v["right"] for v in improved])) if improved else None,
+        "improved_better": float(np.mean([v["better"] for v in improved])) if improved else None,
+        "certain": len(certain),
+        "certain_right": float(np.mean([v["right"] for v in certain])) if certain else None,
+    }
+
+
+def shares(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return counts of verdicts, and shares of right ones and of intervals that cover."""
     improved = [v for v in verdicts if v["verdict"] == "improved"]
     return {
         "shifts": len(verdicts),
         "improved": len(improved),
-        "improved_right": float(np.mean([v["right"] for v in improved])) if improved else None,
+        **_rates(improved),
         "no_evidence": sum(v["verdict"] == "no-evidence" for v in verdicts),
         "refused": sum(v["verdict"] == "refused" for v in verdicts),
         "worst_brier_against_source": max(v["brier_against_source"] for v in verdicts),

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import temperance as tp
+import front_door
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 import scenes
@@ -25,19 +23,6 @@ def measure() -> dict[str, Any]:
 
 
 def _regime(*, overconfident: bool) -> dict[str, Any]:
-    verdicts, right, covered = [], [], []
-    for seed in range(scenes.UNSEEN, scenes.UNSEEN + SHIFTS):
-        s = scenes.any_shift(seed, overconfident=overconfident)
-        cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
-        z, y = s.held_out
-        low, high = cal.facts["accuracy_before"][1:]
-        verdicts.append(cal.verdict)
-        right.append(tp.metrics.ece(np.asarray(cal.map(z)), y) < tp.metrics.ece(z, y))
-        covered.append(low <= tp.metrics.accuracy(z, y) <= high)
-    improved = np.array(verdicts) == "improved"
-    return {
-        "shifts": SHIFTS,
-        **{v: verdicts.count(v) for v in ("improved", "no-evidence", "refused")},
-        "improved_right": float(np.mean(np.array(right)[improved])),
-        "accuracy_covered": float(np.mean(covered)),
-    }
+    seeds = range(scenes.UNSEEN, scenes.UNSEEN + SHIFTS)
+    found = (scenes.any_shift(seed, overconfident=overconfident) for seed in seeds)
+    return front_door.shares([front_door.judge_one(s) for s in found])

@@ -1,8 +1,7 @@
 """The front door: one call from logits to a map with an honest verdict.
 
-`calibrate` gathers the evidence (`labelfree.prior_matched`), fits the map for the estimated
-accuracy and for both ends of its interval, looks for reasons not to believe it (`findings`), and
-gives one of three verdicts:
+`calibrate` fits the map for the accuracy that the evidence tells and for what else it may be
+(`beliefs`), looks for reasons not to believe it (`findings`), and gives one of three verdicts:
 
     refused       a finding makes the map meaningless: too few rows, one predicted class, a prior
                   that the data contradict, no identified temperature, estimates that disagree
@@ -15,13 +14,13 @@ gives one of three verdicts:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from temperance._checks import NotIdentified, check_classes, check_seed
 from temperance.audit import Z90, row_keys
+from temperance.beliefs import Beliefs, believe
 from temperance.calibration import Calibration, Finding
 from temperance.facts import N_BINS, describe_confidence, describe_sizes
 from temperance.findings import (
@@ -35,12 +34,9 @@ from temperance.findings import (
     reasons_to_refuse,
 )
 from temperance.interval import Interval
-from temperance.labelfree.evidence import CHANCE, Evidence, expit, gather_evidence, log_odds
-from temperance.labelfree.matching import match_confidence
-from temperance.labelfree.prior_matched import solve, solve_without_source
 from temperance.labelfree.profile import SourceProfile, as_source_rows, sample_size
-from temperance.labelfree.sample import Sample, probabilities
-from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
+from temperance.labelfree.sample import probabilities
+from temperance.maps import IDENTITY, Map, Temperature
 from temperance.metrics.binned import bin_index
 from temperance.prior import Prior, exactly
 from temperance.rows import Rows, as_rows
@@ -48,13 +44,11 @@ from temperance.rows import Rows, as_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.labelfree.evidence import Evidence
+
     Matrix = NDArray[np.float64]
     Pair = tuple[NDArray[Any], NDArray[np.int64]]
 
-MODEL_ERROR = 0.25  # standard error of the accuracy estimate in log-odds where its parts agree,
-DISAGREEMENT = 0.3  # what each unit of their spread adds,
-ALONE = 0.45  # its size where there is one estimate (two classes),
-BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; see the docs
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
 MARGIN, WORTH = 1.75, 0.01  # the error before is this often that after, and so much more: improved
 # (three points make too little of the error after, by 0.8 · 6 / (2 · 1.645) = 1.46: see below)
@@ -117,7 +111,7 @@ def calibrate(
     beliefs, evidence = None, None
     if not findings:
         try:
-            evidence, beliefs = _believe(scene, generator, bias=bias)
+            evidence, beliefs = believe(scene, generator, bias=bias)
         except NotIdentified as error:
             findings.append(_not_identified(error))
     findings += [*about_amount(scene), *about_rows(scene), *about_classes(scene)]
@@ -128,69 +122,6 @@ def calibrate(
     if findings and findings[0].severity == "refuse":
         beliefs = None  # what is believed under a refused assumption is not told
     return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """Maps for the estimated accuracy and for the ends of its interval, and what each implies.
-
-    Attributes
-    ----------
-    accuracy : Interval
-        Of the model's own predictions.
-    maps : tuple of three maps
-        For ``accuracy.value``, ``accuracy.low`` and ``accuracy.high``.
-    """
-
-    accuracy: Interval
-    maps: tuple[Map, Map, Map]
-
-
-def _believe(
-    scene: Scene, generator: np.random.Generator, *, bias: bool
-) -> tuple[Evidence | None, Beliefs]:
-    sample, q, profile = Sample(scene.z), scene.prior.value, scene.profile
-    if profile is None:
-        t, b = solve_without_source(sample, q, scene.prior.worth, bias=bias, seed=generator)
-        accuracy = _around(sample.beliefs(t).sure, BLIND_ERROR)
-        evidence = None
-        ends = [(match_confidence(sample, max(a, CHANCE / len(q)), t), b) for a in accuracy]
-    else:
-        evidence = gather_evidence(sample, q, profile, scene.prior.worth)
-        # A doubtful prior may be right all the same: its interval lies inside.
-        told = evidence if scene.prior.exact else gather_evidence(sample, q, profile)
-        doubt = _prior_error(sample, scene, generator)
-        both = [
-            _around(e.accuracy, _standard_error(e, profile, len(sample), doubt))
-            for e in (evidence, told)
-        ]
-        accuracy = Interval(evidence.accuracy, min(i.low for i in both), max(i.high for i in both))
-        ends = [solve(sample, q, profile, evidence.at(a), bias=bias) for a in accuracy]
-    maps = tuple(BiasedTemperature(t, b) if bias else Temperature(t) for t, b in ends)
-    return evidence, Beliefs(accuracy, maps)  # pyright: ignore[reportArgumentType]
-
-
-def _around(accuracy: float, error: float) -> Interval:
-    centre = log_odds(accuracy)
-    return Interval(accuracy, expit(centre - Z90 * error), expit(centre + Z90 * error))
-
-
-def _standard_error(evidence: Evidence, profile: SourceProfile, n: int, doubt: float) -> float:
-    """Of the log-odds of the accuracy: what the method misses, and what sampling and prior add."""
-    a, e = min(max(evidence.accuracy, 0.01), 0.99), profile.error
-    sampling = 1 / (n * a * (1 - a)) + 1 / (profile.effective * e * (1 - e))
-    model = MODEL_ERROR if len(evidence.estimates) > 1 else ALONE
-    return float(np.sqrt(model**2 + (DISAGREEMENT * evidence.spread) ** 2 + sampling + doubt**2))
-
-
-def _prior_error(sample: Sample, scene: Scene, generator: np.random.Generator) -> float:
-    """Of the log-odds of the accuracy, from not knowing the prior exactly."""
-    assert scene.source is not None  # noqa: S101
-    priors = scene.prior.plausible(generator)
-    if not priors:
-        return 0.0
-    profiles = [(q, SourceProfile.of(*scene.source, q)) for q in priors]
-    return float(np.std([log_odds(gather_evidence(sample, *pair).accuracy) for pair in profiles]))
 
 
 def _read_source(rows: Rows, generator: np.random.Generator) -> Pair:
@@ -263,9 +194,11 @@ def _answer(
         certain = not (surer or alone) or bool((before >= after).all())
         verdict = "improved" if certain and _exceeds(before, after) else "no-evidence"
         chosen, method = beliefs.maps[0], "uts" if scene.profile is None else "prior-matched"
-        if verdict == "no-evidence":
+        if verdict == "improved":
+            why = _reservation(before, after, imagined)
+        else:
             chosen, method, why = _fall_back(scene, before, imagined)
-            findings = [*findings, *why]
+        findings = [*findings, *why]
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
     return Calibration(
@@ -294,6 +227,28 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
 def _exceeds(worse: Matrix, better: Matrix) -> bool:
     """Return whether an expected error exceeds another by enough to act on it."""
     return float((worse - MARGIN * better) @ QUADRATURE) > WORTH
+
+
+def _reservation(own: Matrix, after: Matrix, imagined: list[Matrix]) -> list[Finding]:
+    """Return where, within what is believed, the model's own confidence is the better one."""
+    end = int(np.argmax(after - own))
+    if after[end] <= own[end]:
+        return []
+    told, other = (_accuracy(imagined[0].argmax(axis=1), imagined[i]) for i in (0, end))
+    return [
+        Finding(
+            "TP404",
+            f"The map expects {told:.0%} of its predictions to be right. If {other:.0%} are, which "
+            f"is possible, the model's own confidence was nearer to the truth.",
+            {
+                "expected": told,
+                "possible": other,
+                "error": float(after[end]),
+                "error_of_model": float(own[end]),
+            },
+            "The probabilities of the classes are better even so; labels of a few rows would tell.",
+        )
+    ]
 
 
 def _fall_back(scene: Scene, own: Matrix, imagined: list[Matrix]) -> tuple[Map, str, list[Finding]]:
@@ -343,9 +298,12 @@ def _expected_error(p: Matrix, imagined: list[Matrix] | None) -> Interval:
 def _expected_accuracy(p: Matrix, imagined: list[Matrix] | None) -> Interval:
     if imagined is None:
         return Interval(0.5, 0.0, 1.0)
-    rows, predicted = np.arange(len(p)), p.argmax(axis=1)
-    value, *ends = (float(truth[rows, predicted].mean()) for truth in imagined)
+    value, *ends = (_accuracy(p.argmax(axis=1), truth) for truth in imagined)
     return Interval(value, min(value, *ends), max(value, *ends))
+
+
+def _accuracy(predicted: NDArray[np.intp], truth: Matrix) -> float:
+    return float(truth[np.arange(len(truth)), predicted].mean())
 
 
 def _temperatures(chosen: Map, beliefs: Beliefs | None) -> Interval:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.labelfree.sample import Sample
+    from temperance.labelfree.sample import Beliefs, Sample
 
     Matrix = NDArray[np.float64]
 
@@ -60,13 +60,23 @@ def match_prior(sample: Sample, temperature: float, q: Matrix) -> Matrix:
 
 def match_belief(biases: Biases, shrink: float, accuracy: float, start: float) -> float:
     """Return T at which, with the shrunken bias, predictions are believed as they deserve."""
+    return _match_with_bias(biases, shrink, start, lambda said: said.kept - accuracy)
 
-    def excess(biases: Biases, t: float) -> float:
-        return biases.sample.beliefs(t, shrink * biases.at(t)).kept - accuracy
+
+def match_biased_confidence(biases: Biases, shrink: float, accuracy: float, start: float) -> float:
+    """Return T at which, with the shrunken bias, mean confidence is ``accuracy``."""
+    return _match_with_bias(biases, shrink, start, lambda said: said.sure - accuracy)
+
+
+def _match_with_bias(
+    biases: Biases, shrink: float, start: float, excess: Callable[[Beliefs], float]
+) -> float:
+    def at(biases: Biases, t: float) -> float:
+        return excess(biases.sample.beliefs(t, shrink * biases.at(t)))
 
     root = Root(start)
     for one in biases.growing():
-        root = _falling_root(partial(excess, one), root)
+        root = _falling_root(partial(at, one), root)
     return root.temperature
 
 
