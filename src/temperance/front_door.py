@@ -246,7 +246,7 @@ def _reservation(own: Matrix, after: Matrix, imagined: list[Matrix]) -> list[Fin
                 "error": float(after[end]),
                 "error_of_model": float(own[end]),
             },
-            "The probabilities of the classes are better even so; labels of a few rows would tell.",
+            "The probabilities are expected to gain even so; labels of a few rows would tell.",
         )
     ]
 
