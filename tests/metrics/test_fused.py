@@ -109,6 +109,25 @@ def test_rows_are_laid_side_by_side(dtype):
         assert (x[k + 1, :n] >= (z * z).sum(axis=1)).all()
 
 
+def test_exponentials_of_metrics_are_right_to_rounding():
+    mpmath, numba = pytest.importorskip("mpmath"), pytest.importorskip("numba")
+    tallies = pytest.importorskip("temperance._fused.tallies")
+    part, to_powers = tallies.part, tallies.to_powers
+
+    @numba.njit
+    def powers(u, n, zeros):
+        for i in range(0, u.size, 16):
+            part(u, u, n, zeros, i)
+            to_powers(u, n, i)
+
+    u = -np.concatenate([[0.0, 1e-300, 1e-9, 705.0], np.linspace(0, 40, 1020)])
+    got = u.copy()
+    powers(got, np.zeros(u.size), np.zeros(u.size))
+    exact = np.array([float(mpmath.exp(mpmath.mpf(v))) for v in u])
+    np.testing.assert_allclose(got, exact, rtol=3e-15, atol=1e-100)
+    assert got[0] == got[1] == 1
+
+
 @pytest.mark.parametrize("k", [3, 5, 15])
 def test_confidences_on_an_edge_are_placed_as_by_numpy(by_numpy, k):
     rng = np.random.default_rng(k)

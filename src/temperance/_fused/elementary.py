@@ -24,6 +24,7 @@ NARROW = 32  # classes up to which rows are laid side by side
 LANES = 64  # of them
 CHUNK = 512  # classes of a wide row whose exponentials are in the first-level cache together
 VECTOR = 16  # of which whole multiples are summed
+LINE = 64  # bytes that come together
 
 LOWEST = -1021.0  # 2 to this is the smallest that needs no care, and nothing beside 1
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
@@ -160,3 +161,12 @@ def read_only(dtype: Any, ndim: int) -> Any:
 def as_contiguous(z: NDArray[Any]) -> NDArray[Any]:
     """Return logits as the kernels read them: float32 or float64, row after row."""
     return np.ascontiguousarray(z.astype(np.float32) if z.dtype.itemsize < 4 else z)
+
+
+def aligned(fill: float, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a work array that begins with a line of the cache: no vector then lies on two."""
+    kind = np.dtype(dtype)
+    size, spare = math.prod(shape), LINE // kind.itemsize
+    room = np.full(size + spare, fill, kind)
+    start = -room.__array_interface__["data"][0] % LINE // kind.itemsize
+    return room[start : start + size].reshape(shape)

@@ -76,16 +76,17 @@ def _lay(_: Any, rows: Any, i: Any, x: Any, lanes: Any) -> Any:
             last = builder.sub(n_classes, whole(CLASSES))  # the last tile overlaps the one before
             k = builder.mul(loop.index, whole(CLASSES))
             k = builder.select(builder.icmp_signed("<", k, last), k, last)
+            number = builder.sitofp(k, source.number)
+            number = builder.insert_element(vector(ir.Undefined), number, ir.IntType(32)(0))
+            number = source.mixed(number, number, [0] * ROWS)
             for j, column in enumerate(source.turned(first, k)):
-                here = builder.add(k, whole(j))
-                builder.store(column, target.at(here, first, ROWS), align=source.size)
+                at = target.at(builder.add(k, whole(j)), first, ROWS)
+                builder.store(column, at, align=source.size)
                 t, p, s = (builder.load(one) for one in (top, place, squares))
                 above = builder.fcmp_ordered(">", column, t)
-                number = builder.sitofp(here, source.number)
-                splat = builder.insert_element(vector(ir.Undefined), number, ir.IntType(32)(0))
-                splat = source.mixed(splat, splat, [0] * ROWS)
+                here = builder.fadd(number, vector([float(j)] * ROWS))
                 builder.store(builder.select(above, column, t), top)
-                builder.store(builder.select(above, splat, p), place)
+                builder.store(builder.select(above, here, p), place)
                 builder.store(builder.fadd(s, builder.fmul(column, column)), squares)
         for j, one in enumerate((place, squares)):
             at = target.at(builder.add(n_classes, whole(j)), first, ROWS)

@@ -22,6 +22,7 @@ from temperance._fused.elementary import (
     SUMS,
     VECTOR,
     U,
+    aligned,
     as_contiguous,
     exponentials,
     inlined,
@@ -35,6 +36,7 @@ from temperance._fused.layout import lay
 from temperance._fused.tallies import (
     ALL,
     BRIER,
+    COPIES,
     END,
     ENERGY,
     OWN,
@@ -42,17 +44,21 @@ from temperance._fused.tallies import (
     PLACE,
     RIGHT,
     SCORES,
+    SHIFT,
     SQUARES,
     SURE,
     S,
-    add_class,
+    add_classes,
     compare,
     find_place,
     finish,
+    part,
     plus_one,
     plus_weighted,
-    put_one,
+    put_ones,
+    put_own,
     put_weighted,
+    to_powers,
     unpack,
 )
 
@@ -112,32 +118,31 @@ def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any)
     lanes[RIGHT + i] = _is_first(row, y) if own == 0 else 0.0
 
 
-@inlined(fastmath=SUMS)
-def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any) -> float:
-    """Write the lanes of up to 64 rows in x; what is returned only keeps LLVM busy."""
-    n_classes, total = rows.shape[1], 0.0
-    for i in range(ALL):
-        lanes[S + i] = lanes[SQUARES + i] = 0.0
+@inlined()
+def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any) -> None:
+    """Write the lanes of up to 64 rows in x, in short loops, as for wide rows."""
+    n_classes, rs, ns = U(rows.shape[1]), powers[0], powers[1]
     for k in range(n_classes):
-        column, es = x[k], powers[k]
-        for i in range(ALL):
-            total += add_class(column, es, lanes, i)
+        column, first = x[k], k * ALL
+        for i in range(U(0), ALL, U(VECTOR)):
+            part(column, rs[first:], ns[first:], lanes, i)
+    for i in range(U(0), n_classes * ALL, U(VECTOR)):
+        to_powers(rs, ns, i)
+    for i in range(U(0), ALL, U(VECTOR)):
+        add_classes(rs, lanes, i, n_classes)
     for i in range(U(rows.shape[0])):
         label = y[U(start) + i]
-        lanes[OWN + i] = rows[i, U(label)]
-        lanes[OWN_E + i] = powers[U(label), i]
+        put_own(x, rs, lanes, label, i)
         lanes[RIGHT + i] = label
-    first = x[n_classes]
     for i in range(ALL):
-        compare(first, lanes, i)
-    return total
+        compare(x[n_classes], lanes, i)
 
 
 @inlined()
 def _settle(lanes: Any, edges: Any) -> None:
     """Compare confidences that are near an edge with the edge itself."""
     for i in range(ALL):
-        c, place = lanes[SURE + i], U(np.int64(lanes[PLACE + i]))
+        c, place = lanes[SURE + i], U(np.int64(lanes[PLACE + i] - SHIFT))
         if place > 0 and c <= edges[place]:
             lanes[PLACE + i] -= 1
         elif c > edges[place + U(1)]:
@@ -157,23 +162,16 @@ def _close(lanes: Any, edges: Any) -> None:
 
 @inlined(fastmath=SUMS)
 def _add_all(lanes: Any, n_bins: Any, sums: Any, product: float) -> float:
-    """Add 64 rows that count once each.
-
-    Odd and even rows have bins of their own, so that a sum seldom waits for itself.
-    """
-    totals = 0.0, 0.0, 0.0, product
+    """Add 64 rows that count once each."""
+    totals = 0.0, 0.0, product
     for i in range(ALL):
         totals = plus_one(totals, lanes, i)
-    right, own, brier, product = totals
-    sums[0] += LANES
-    sums[1] += right
+    own, brier, product = totals
     sums[2] -= own
     sums[3] += brier
     first = SCORES + U(3) * n_bins
-    for i in range(U(0), ALL, U(2)):
-        put_one(sums, first + U(4) * U(np.int64(lanes[PLACE + i])), lanes, i)
-        place = U(np.int64(lanes[PLACE + U(1) + i]))
-        put_one(sums, first + U(4) * place + U(2), lanes, i + U(1))
+    for i in range(U(0), ALL, U(COPIES)):
+        put_ones(sums, first, lanes, i)
     if product > _FULL:
         sums[2] += log(product)
         product = 1.0
@@ -187,7 +185,7 @@ def _add_up(lanes: Any, weight: Any, start: Any, count: Any, n_bins: Any, sums: 
     for i in range(count):
         w = weight[U(start) + i] if weight.size else 1.0
         totals = plus_weighted(totals, w, lanes, i)
-        put_weighted(sums, U(np.int64(lanes[PLACE + i])), n_bins, w, lanes, i)
+        put_weighted(sums, U(np.int64(lanes[PLACE + i] - SHIFT)), n_bins, w, lanes, i)
     for r in range(4):
         sums[r] += totals[r]
 
@@ -217,15 +215,13 @@ def _wide_outcomes(z: Any, y: Any, columns: Any, exponents: Any, powers: Any, la
 
 
 def _narrow_outcomes(z: Any, y: Any, columns: Any, x: Any, powers: Any, lanes: Any) -> None:
-    total = 0.0
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
         lay(rows, x, lanes)
-        total += _narrow_rows(rows, y, start, x, powers, lanes)
+        _narrow_rows(rows, y, start, x, powers, lanes)
         for i in range(ALL):
             finish(lanes, U(i))
         _write(lanes, columns[:, start : start + LANES])
-    lanes[0] = total
 
 
 def _wide_evaluation(
@@ -247,19 +243,19 @@ def _wide_evaluation(
 def _narrow_evaluation(
     z: Any, y: Any, weight: Any, edges: Any, limit: float, sums: Any, x: Any, e: Any, lanes: Any
 ) -> Any:
-    n_bins, product, total = U(edges.size - 1), 1.0, 0.0
+    n_bins, product = U(edges.size - 1), 1.0
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
         lay(rows, x, lanes)
         if not _total(x[rows.shape[1] + 1]) <= limit:
             return False
-        total += _narrow_rows(rows, y, start, x, e, lanes)
+        _narrow_rows(rows, y, start, x, e, lanes)
         _close(lanes, edges)
         if weight.size == 0 and rows.shape[0] == LANES:
             product = _add_all(lanes, n_bins, sums, product)
         else:
             _add_up(lanes, weight, start, U(rows.shape[0]), n_bins, sums)
-    sums[2] += log(product) + 0 * total
+    sums[2] += log(product)
     for j in range(n_bins):
         unpack(sums, j, n_bins)
     return True
@@ -292,10 +288,10 @@ def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
 
 def _work(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Arrays in which a kernel keeps what it has of some rows."""
-    lanes, k = np.ones(int(END)), z.shape[1]
+    lanes, k = aligned(1.0, int(END)), z.shape[1]
     if k > NARROW:
-        return np.full(CHUNK, LOWEST), np.empty(CHUNK), lanes
-    return np.zeros((k + 2, LANES), z.dtype), np.empty((k, LANES)), lanes
+        return aligned(LOWEST, CHUNK), aligned(0.0, CHUNK), lanes
+    return aligned(0.0, k + 2, LANES, dtype=z.dtype), aligned(0.0, 2, k * LANES), lanes
 
 
 def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
@@ -320,7 +316,7 @@ def evaluation(
     z, n_bins = as_contiguous(z), edges.size - 1
     given = z, np.ascontiguousarray(y), _NONE if weight is None else np.ascontiguousarray(weight)
     kernel, reach = _evaluation(z.shape[1] > NARROW, z.dtype), 0.0
-    sums = np.zeros(4 + 7 * n_bins)  # scores, three sums of the bins, and four for the kernel
+    sums = np.zeros(4 + (3 + 2 * COPIES) * n_bins)  # scores, sums of the bins, the kernel's own
     if not kernel(*given, edges, LARGEST, sums, *_work(z)):  # some logit, or a square, is large
         reach = float(np.abs(z).max())
         sums = np.zeros_like(sums)

@@ -5,43 +5,78 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
-from temperance._fused.elementary import LANES, LOG2_E, LOWEST, U, logarithm
-from temperance._fused.elementary import _exp2 as power
-from temperance._fused.traced import STRICT, Number, formula
+from temperance._fused.elementary import (
+    LANES,
+    LN2,
+    LOG2_E,
+    LOWEST,
+    VECTOR,
+    U,
+    horner,
+    logarithm,
+)
+from temperance._fused.traced import STRICT, formula, repeated
 
 # In lanes: max z; with u = z - max z and e = exp u, the sums of e
-# and of e², u and e of the label, whether it is predicted; at last confidence and Brier score.
-TOP, S, SQUARES, OWN, OWN_E, RIGHT, SURE, BRIER, PLACE, ENERGY, END = (
-    U(LANES * j) for j in range(11)
+# and of e², u and e of the label, whether it is predicted; at last confidence, Brier score, the bin
+# and what the row adds to the counts of that.
+TOP, S, SQUARES, OWN, OWN_E, RIGHT, SURE, BRIER, PLACE, TALLY, ENERGY, END = (
+    U(LANES * j) for j in range(12)
 )
 ALL, SCORES = U(LANES), U(4)
-_SHIFT = 1.5 * 2.0**52  # added and taken away again, leaves the nearest integer
+COPIES = 4  # of the bins
+SHIFT = 1.5 * 2.0**52  # added to a number, leaves the nearest integer in its last bits
 _PACKED = 2.0**26  # a count of rows and this times that of the right ones are one number
 
+# Of exp r for |r| ≤ log(2) / 2, the highest power first: right to 3e-16.
+_EXP = (
+    2.7491962564799756e-07,
+    2.7639204657179976e-06,
+    2.4801900443522024e-05,
+    0.00019841173045805863,
+    0.001388888852879277,
+    0.00833333338297482,
+    0.0416666666682044,
+    0.16666666666564545,
+    0.4999999999999798,
+    1.0000000000000056,
+)
 
-def _widened(x: Any) -> Any:
-    """Return a float32 as float64."""
-    narrow = x.value.type != ir.DoubleType()
-    return Number(x.builder, x.builder.fpext(x.value, ir.DoubleType()), x.flags) if narrow else x
+
+def _part(column: Any, rs: Any, ns: Any, lanes: Any, i: Any) -> None:
+    """Write ``u = n log 2 + r`` of one class, n whole and in the last bits of a large number."""
+    u = column[i].widened() - lanes[i]
+    u = u.above(LOWEST * LN2, u, u.constant(LOWEST * LN2))
+    n = u * LOG2_E + SHIFT
+    ns[i] = n
+    rs[i] = u - (n - SHIFT) * LN2
 
 
-def _add_class(column: Any, powers: Any, lanes: Any, i: Any) -> Any:
-    """Write and return e of one class, and add it and its square to the sums."""
-    u = (_widened(column[i]) - lanes[i]) * LOG2_E
-    lowest = Number(u.builder, u.value.type(LOWEST), u.flags)
-    e = power(u.above(LOWEST, u, lowest).strict())
-    e = Number(e.builder, e.value, u.flags)
-    powers[i] = e
-    for at, x in ((S, e), (SQUARES, e * e)):
-        lanes[i + int(at)] = lanes[i + int(at)] + x
-    return e
+def _to_powers(rs: Any, ns: Any, i: Any) -> None:
+    """Replace r by ``e = 2^n exp r``."""
+    rs[i] = (horner(rs[i], *_EXP, 1.0).bits() + (ns[i].bits() << 52)).number()
+
+
+def _add_classes(es: Any, lanes: Any, i: Any, n_classes: Any) -> None:
+    """Write the sums of e and of e²."""
+
+    def add(k: Any, s: Any, squares: Any) -> tuple[Any, Any]:
+        e = es[k * LANES + i]
+        return s + e, squares + e * e
+
+    none = lanes[i].constant(0.0)
+    lanes[i + int(S)], lanes[i + int(SQUARES)] = repeated(n_classes, add, none, none)
+
+
+def _put_own(x: Any, es: Any, lanes: Any, label: Any, i: Any) -> None:
+    """Write logit and e of the label."""
+    lanes[i + int(OWN)] = x[label * LANES + i].widened()
+    lanes[i + int(OWN_E)] = es[label * LANES + i]
 
 
 def _compare(first: Any, lanes: Any, i: Any) -> None:
     """Turn logit and number of the label into u, and into whether that is the predicted class."""
-    off = abs(lanes[i + int(RIGHT)] - _widened(first[i]))
+    off = abs(lanes[i + int(RIGHT)] - first[i].widened())
     lanes[i + int(RIGHT)] = off.above(0.5, off * 0, off * 0 + 1)
     lanes[i + int(OWN)] = lanes[i + int(OWN)] - lanes[i]
 
@@ -62,16 +97,16 @@ def _find_place(lanes: Any, i: Any, n_bins: Any) -> Any:
     highest = n_bins - 0.5
     scaled = lanes[i + int(SURE)] * n_bins
     scaled = (scaled - highest).above(0.0, highest, scaled)
-    below = (scaled - 0.5 + _SHIFT) - _SHIFT
-    lanes[i + int(PLACE)] = below
-    return abs(scaled - below - 0.5)
+    shifted = scaled - 0.5 + SHIFT
+    lanes[i + int(PLACE)] = shifted
+    lanes[i + int(TALLY)] = lanes[i + int(RIGHT)] * _PACKED + 1
+    return abs(scaled - (shifted - SHIFT) - 0.5)
 
 
 def _plus_one(totals: Any, lanes: Any, i: Any) -> tuple[Any, ...]:
     """Add a row that counts once; the logarithm of a product is the sum of many."""
-    right, own, brier, product = totals
+    own, brier, product = totals
     return (
-        right + lanes[i + int(RIGHT)],
         own + lanes[i + int(OWN)],
         brier + lanes[i + int(BRIER)],
         product * lanes[i + int(S)],
@@ -93,24 +128,36 @@ def _put_weighted(bins: Any, j: Any, n_bins: Any, w: Any, lanes: Any, i: Any) ->
         bins[j + n_bins * r] = bins[j + n_bins * r] + w * lanes[i + int(at)]
 
 
-def _put_one(bins: Any, j: Any, lanes: Any, i: Any) -> None:
-    """Add a row that counts once to a pair: its confidence, and two counts in one number."""
-    bins[j] = bins[j] + lanes[i + int(SURE)]
-    bins[j + 1] = bins[j + 1] + (lanes[i + int(RIGHT)] * _PACKED + 1)
+def _put_ones(bins: Any, first: Any, lanes: Any, i: Any) -> None:
+    """Add rows that count once to pairs: confidence, and two counts in one number.
+
+    Each has bins of its own, so that a sum seldom waits for itself.
+    """
+    for j in range(COPIES):
+        place = lanes[i + (int(PLACE) + j)].bits() & 0xFFFFFFFF
+        at = first + place * (2 * COPIES) + 2 * j
+        for r, source in enumerate((SURE, TALLY)):
+            bins[at + r] = bins[at + r] + lanes[i + (int(source) + j)]
 
 
 def _unpack(bins: Any, j: Any, n_bins: Any) -> None:
-    """Add the two pairs of bin j, of odd and of even rows, to its sums."""
-    pairs, j = n_bins * 3 + j * 4 + int(SCORES), j + int(SCORES)
-    for at in (pairs, pairs + 2):
-        right = (bins[at + 1] * (1 / _PACKED) - (0.5 - 0.25 / _PACKED) + _SHIFT) - _SHIFT
-        for r, x in enumerate((bins[at + 1] - right * _PACKED, bins[at], right)):
+    """Add the pairs of bin j to its sums, and to the number of rows and of right ones."""
+    pairs, j = n_bins * 3 + j * (2 * COPIES) + int(SCORES), j + int(SCORES)
+    for c in range(COPIES):
+        at = pairs + 2 * c
+        right = (bins[at + 1] * (1 / _PACKED) - (0.5 - 0.25 / _PACKED) + SHIFT) - SHIFT
+        count = bins[at + 1] - right * _PACKED
+        for r, x in enumerate((count, bins[at], right)):
             bins[j + n_bins * r] = bins[j + n_bins * r] + x
+        for r, x in enumerate((count, right)):
+            bins[r] = bins[r] + x
 
 
-add_class = formula(_add_class)
-compare, finish, put_weighted, put_one, unpack = (
-    formula(f, 0, STRICT) for f in (_compare, _finish, _put_weighted, _put_one, _unpack)
+part, to_powers, add_classes = (
+    formula(f, 0, STRICT, width=VECTOR) for f in (_part, _to_powers, _add_classes)
+)
+put_own, compare, finish, put_weighted, put_ones, unpack = (
+    formula(f, 0, STRICT) for f in (_put_own, _compare, _finish, _put_weighted, _put_ones, _unpack)
 )
 find_place = formula(_find_place, flags=STRICT)
-plus_one, plus_weighted = (formula(f, 4) for f in (_plus_one, _plus_weighted))
+plus_one, plus_weighted = formula(_plus_one, 3), formula(_plus_weighted, 4)
