@@ -17,16 +17,23 @@ from temperance.shifts.compiled.lines import (
     inlined,
     lay,
     lines,
-    taps,
     to_byte,
-    weigh,
 )
-from temperance.shifts.compiled.smoothing import smooth_to_bytes, smoother, smoothing_room
-from temperance.shifts.compiled.tiles import ROWS, SIDE, sum_around
+from temperance.shifts.compiled.smoothing import (
+    smooth_columns,
+    smooth_rows_to_bytes,
+    smoother,
+    smoothing_room,
+)
+from temperance.shifts.compiled.streaks import aside, taps, trace, weigh
+from temperance.shifts.compiled.stripes import call_to_read
+from temperance.shifts.compiled.tiles import SIDE
 from temperance.shifts.planes import gaussian_kernel
 
 if TYPE_CHECKING:
     from temperance.shifts.draws import Draws
+
+COLUMNS = 96  # summed along streaks at once
 
 
 def gaussian(x: Any, sigma: float, _draws: Draws, out: Any) -> None:
@@ -42,13 +49,13 @@ def gaussian_smoother(shape: tuple[int, ...], sigma: float) -> Any:
 
 @compiled
 def _smoothed(x: Any, smoother: Any, out: Any) -> None:
-    room = smoothing_room(x.shape[1], x.shape[2], smoother[3])
-    for i in range(x.shape[0]):
-        for y in range(x.shape[1]):
-            line, copy = x[i, y], room[0][y]
-            for j in range(line.size):
-                copy[j] = nb.float32(line[j])
-        smooth_to_bytes(smoother, room, out[i])
+    room = smoothing_room(smoother)
+    n, height, length = x.shape
+    for i in range(n):
+        smooth_columns(x[i], smoother, room)
+        for y in range(0, height, SIDE):
+            call_to_read(x, ((i + 1) * height + y) * length, SIDE * length)  # the next image
+            smooth_rows_to_bytes(y, smoother, room, out[i])
 
 
 @compiled
@@ -69,18 +76,23 @@ def _discs(shape: tuple[int, ...], radius: float, rim: float) -> tuple[Any, ...]
     half = np.sqrt(radius**2 - np.arange(reach + 1) ** 2).astype(np.int64)
     pixels = 2 * (2 * half + 1).sum() - (2 * half[0] + 1)
     kernel = gaussian_kernel(rim, 2) if radius > 8 else np.pad(gaussian_kernel(rim, 1), 1)
-    soft = smoother(shape, kernel, "mirror")
-    return frame(shape, (reach, reach), "mirror"), half, np.float32(1 / pixels), soft
+    edge = frame(shape, ((2, 2), (2, 2)), "mirror")
+    return (
+        frame(shape, ((reach, reach), (reach, reach)), "mirror"),
+        half,
+        np.float32(1 / pixels),
+        edge,
+        kernel[2:].astype(np.float32),
+    )
 
 
 @compiled
-def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> None:
+def _disc(x: Any, frame: Any, half: Any, share: float, edge: Any, soft: Any, out: Any) -> None:
     n, height, length = x.shape
-    rows, columns, channels = frame
+    rows, columns, _, channels = frame
     inside = np.zeros((rows.size, columns.size * channels), np.uint16)
     upper, lower = np.empty((height, length), np.uint16), np.empty((height, length), np.uint16)
-    room = smoothing_room(height, length, channels)
-    plane = room[0]
+    plane = np.empty((height, length), np.float32)
     for i in range(n):
         lay(x[i], frame, inside)
         _sum_chords(inside, half, channels, upper, lower)
@@ -88,42 +100,45 @@ def _disc(x: Any, frame: Any, half: Any, share: float, soft: Any, out: Any) -> N
             line, above, below = plane[y], upper[y], lower[y]
             for j in range(length):
                 line[j] = share * (nb.float32(above[j]) + nb.float32(below[j]))
-        if soft[2][1] > nb.float32(1e-6):
-            _soften(soft, room, out[i])
+        if soft[1] > nb.float32(1e-6):
+            _soften(plane, edge, soft, out[i])
         else:  # a rim too narrow to smooth anything
             for y in range(height):
                 _round(plane[y], out[i, y])
 
 
 @compiled
-def _soften(soft: Any, room: Any, out: Any) -> None:
-    """Filter what lies in the first room by five taps both ways, and round."""
-    down, across, weights, channels = soft
-    (height, length), wide, eight = out.shape, room[0].shape[1], room[2]
-    begins = across // room[1].shape[1]  # of pixels that are not turned
-    for y in range(0, height, SIDE):
-        for part in range(0, SIDE, ROWS):
-            sum_around(room[0], down, y + part, weights, eight, part * wide, wide)
-        for k in range(min(SIDE, height - y)):
-            _soften_across(eight, k * wide, weights, channels, out[y + k])
-            for pixel in (0, 1, length // channels - 2, length // channels - 1):
-                for c in range(channels):
-                    at, total = k * wide + c, nb.float32(0)
-                    for step in range(-2, 3):
-                        beside = begins[pixel + step + weights.size]
-                        total += weights[abs(step)] * eight[at + beside]
-                    out[y + k, pixel * channels + c] = to_byte(total)
+def _soften(plane: Any, edge: Any, weights: Any, out: Any) -> None:
+    """Filter by five taps down and across, and round."""
+    rows, columns, left, channels = edge
+    length = plane.shape[1]
+    line = np.empty(columns.size * channels, np.float32)
+    middle = line[left * channels : left * channels + length]
+    for y in range(plane.shape[0]):
+        a, b, c = plane[rows[y]], plane[rows[y + 1]], plane[rows[y + 2]]
+        d, e = plane[rows[y + 3]], plane[rows[y + 4]]
+        _sum_five(a, b, c, d, e, weights, middle)
+        for k in (0, 1, columns.size - 2, columns.size - 1):
+            for channel in range(channels):
+                line[k * channels + channel] = middle[columns[k] * channels + channel]
+        _sum_across(line, weights, channels, out[y])
 
 
 @inlined
-def _soften_across(flat: Any, start: int, weights: Any, channels: int, out: Any) -> None:
+def _sum_five(a: Any, b: Any, c: Any, d: Any, e: Any, weights: Any, out: Any) -> None:
     p, q, r = weights[0], weights[1], weights[2]
-    a, b, c = nb.uintp(start), nb.uintp(start + channels), nb.uintp(start + 2 * channels)
-    d, e = nb.uintp(start + 3 * channels), nb.uintp(start + 4 * channels)
-    at = nb.uintp(2 * channels)
-    for j in range(nb.uintp(out.size - 4 * channels)):
-        near, far = flat[b + j] + flat[d + j], flat[a + j] + flat[e + j]
-        out[at + j] = to_byte(p * flat[c + j] + q * near + r * far)
+    for j in range(out.size):
+        out[j] = r * (a[j] + e[j]) + (q * (b[j] + d[j]) + p * c[j])
+
+
+@inlined
+def _sum_across(flat: Any, weights: Any, channels: int, out: Any) -> None:
+    p, q, r = weights[0], weights[1], weights[2]
+    b, c = nb.uintp(channels), nb.uintp(2 * channels)
+    d, e = nb.uintp(3 * channels), nb.uintp(4 * channels)
+    for j in range(nb.uintp(out.size)):
+        near, far = flat[b + j] + flat[d + j], flat[j] + flat[e + j]
+        out[j] = to_byte(p * flat[c + j] + q * near + r * far)
 
 
 @compiled
@@ -170,32 +185,29 @@ def motion(x: Any, constants: tuple[int, float], draws: Draws, out: Any) -> None
     angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
     steps, weights = taps(*streak_weights(*constants))
     reach = int(steps[-1])
-    _streaked(
-        lines(x), frame(x.shape[1:], (reach, reach), "nearest"), steps, weights, angle, lines(out)
-    )
+    more = aside(reach)
+    edge = frame(x.shape[1:], ((more, more), (0, reach)), "nearest")
+    _streaked(lines(x), edge, (more, 0), steps, weights, angle, lines(out))
 
 
 @compiled
-def _streaked(x: Any, frame: Any, steps: Any, weights: Any, angle: Any, out: Any) -> None:
-    room = framed(frame)
-    line = np.empty(x.shape[2], np.float32)
-    offsets = np.empty(steps.size, np.int64)
-    for i in range(x.shape[0]):
+def _streaked(
+    x: Any, frame: Any, corner: Any, steps: Any, weights: Any, angle: Any, out: Any
+) -> None:
+    """Some columns at a time: what their streaks read stays in the first-level cache."""
+    n, height, length = x.shape
+    room, flat = framed(frame), out.ravel()
+    line, offsets = np.empty(COLUMNS, np.float32), np.empty(steps.size, np.int64)
+    for i in range(n):
         lay(x[i], frame, room)
-        trace(angle[i], steps, room.shape[1], frame[2], offsets)
-        for y in range(x.shape[1]):
-            weigh(room.ravel(), y * room.shape[1], offsets, weights, line)
-            _round(line, out[i, y])
-
-
-@compiled
-def trace(angle: float, steps: Any, stride: int, channels: int, offsets: Any) -> None:
-    """Distances in memory, from the corner of the frame, of steps along a line."""
-    reach = steps[-1]
-    for k in range(steps.size):
-        down = reach + int(np.rint(steps[k] * np.sin(angle)))
-        right = reach + int(np.rint(steps[k] * np.cos(angle)))
-        offsets[k] = down * stride + right * channels
+        trace(angle[i], steps, corner, room.shape[1], frame[3], offsets)
+        for start in range(0, length, COLUMNS):
+            few = min(COLUMNS, length - start)
+            for y in range(height):
+                weigh(room, y * room.shape[1] + start, offsets, weights, line, few)
+                place = nb.uintp((i * height + y) * length + start)
+                for j in range(nb.uintp(few)):
+                    flat[place + j] = to_byte(line[j])
 
 
 def zoom(x: Any, constants: tuple[float, float], _draws: Draws, out: Any) -> None:

@@ -51,7 +51,7 @@ def _smoother(height: int, width: int, sigma: float) -> Any:
 @compiled
 def _smooth(bits: Any, smoother: Any, size: float, moves: Any) -> None:
     """Smooth random bits, and only then make them uniform on ±size."""
-    room = smoothing_room(moves.shape[2], moves.shape[3], 1)
+    room = smoothing_room(smoother)
     for i in range(moves.shape[0]):
         for axis in range(2):
             plane = moves[i, axis]

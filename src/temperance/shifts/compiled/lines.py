@@ -58,75 +58,41 @@ class Frame(NamedTuple):
 
     rows: Any
     columns: Any
+    left: int  # pixels before those of the plane
     channels: int
 
-    @property
-    def stride(self) -> int:
-        """Numbers from a row to the next."""
-        return len(self.columns) * self.channels
+
+Sides = tuple[int, int]
 
 
-def frame(shape: tuple[int, ...], reach: tuple[int, int], border: str) -> Frame:
-    """Frame around images (H, W, C) of a reach downwards and sideways."""
+def frame(shape: tuple[int, ...], reach: tuple[Sides, Sides], border: str) -> Frame:
+    """Frame around images (H, W, C) that reaches above and below, to the left and to the right."""
     rows, columns = (
-        fold(np.arange(-more, side + more), side, border)
-        for side, more in zip(shape, reach, strict=False)
+        fold(np.arange(-before, side + after), side, border)
+        for side, (before, after) in zip(shape, reach, strict=False)
     )
-    return Frame(rows, columns, shape[2])
+    return Frame(rows, columns, reach[1][0], shape[2])
 
 
 @compiled
 def lay(image: Any, frame: Any, out: Any) -> None:
     """Copy an image (H, W·C) into its frame."""
-    rows, columns, channels = frame
-    left = (columns.size - image.shape[1] // channels) // 2
+    rows, columns, left, channels = frame
+    right = left + image.shape[1] // channels
     for i in range(rows.size):
         line, framed = image[rows[i]], out[i]
         middle = framed[left * channels :]
         for j in range(line.size):
             middle[j] = line[j]
-        for start in (0, columns.size - left):
-            for k in range(start, start + left):
-                for c in range(channels):
-                    framed[k * channels + c] = line[columns[k] * channels + c]
-
-
-def taps(offsets: Any, weights: Any) -> tuple[Any, Any]:
-    """Distances in memory and weights, filled up by zeros to a multiple of four, for `weigh`."""
-    fill = -len(offsets) % 4
-    offsets = np.pad(np.asarray(offsets, np.int64), (0, fill), mode="edge")
-    return offsets, np.pad(weights.astype(np.float32), (0, fill))
-
-
-@compiled
-def weigh(flat: Any, start: int, offsets: Any, weights: Any, out: Any) -> None:
-    """Σ_k w_k flat[start + offset_k + j] for every j of ``out``, four or eight taps at a time."""
-    n = out.size
-    first = offsets.size % 8
-    if first == 0:
-        for j in range(n):
-            out[j] = nb.float32(0)
-    else:
-        at, w = offsets[:4], weights[:4]
-        a, b = flat[start + at[0] :], flat[start + at[1] :]
-        c, d = flat[start + at[2] :], flat[start + at[3] :]
-        p, q, r, s = w[0], w[1], w[2], w[3]
-        for j in range(n):
-            out[j] = (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
-    for k in range(first, offsets.size, 8):
-        at, w = offsets[k : k + 8], weights[k : k + 8]
-        a, b, c = flat[start + at[0] :], flat[start + at[1] :], flat[start + at[2] :]
-        d, e, f = flat[start + at[3] :], flat[start + at[4] :], flat[start + at[5] :]
-        g, h = flat[start + at[6] :], flat[start + at[7] :]
-        p, q, r, s, t, u, v, x = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
-        for j in range(n):
-            left = p * a[j] + q * b[j] + r * c[j] + s * d[j]
-            right = t * e[j] + u * f[j] + v * g[j] + x * h[j]
-            out[j] += left + right
+        for start, stop in ((0, left), (right, columns.size)):
+            for k in range(start, stop):
+                place, repeated = nb.uintp(k * channels), nb.uintp(columns[k] * channels)
+                for c in range(nb.uintp(channels)):
+                    framed[place + c] = line[repeated + c]
 
 
 @compiled
 def framed(frame: Any) -> Any:
-    """Return room for an image in its frame, and for what `weigh` reads beyond."""
-    rows, columns, channels = frame
+    """Return room for an image in its frame, and for what is read beyond."""
+    rows, columns, _, channels = frame
     return np.zeros((rows.size + 8, columns.size * channels), np.float32)

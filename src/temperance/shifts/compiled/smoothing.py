@@ -1,24 +1,25 @@
 # pyright: basic
-"""Filters that separate, compiled: down the columns, the plane turned, and down again.
+"""Filters that separate, compiled: down the columns, and then across.
 
-Rows are summed in vectors whatever the reach of the filter; sums across would start everywhere in
-a vector. A row beyond the border is told by the one it repeats, and nothing is framed.
+Eight columns at a time are laid into a narrow strip with a frame above and below, which stays in
+the first-level cache; its rows are vectors. The sums are turned into strips of eight rows, and the
+same is done along those. Sums are float32.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
-from temperance.shifts.compiled.lines import compiled, to_byte
-from temperance.shifts.compiled.tiles import ROWS, SIDE, sum_around, turn
+from temperance.shifts.compiled.lines import compiled, inlined, to_byte
+from temperance.shifts.compiled.stripes import call_to_write
+from temperance.shifts.compiled.tiles import ROWS, SIDE, lay_eight, sum_colours, sum_greys, turn
 from temperance.shifts.planes import fold
 
 
 class Smoother(NamedTuple):
-    """Where rows begin, and pixels when turned; the weights from the centre on; and channels."""
+    """Rows and pixels that those in a frame repeat; the weights from the centre on; channels."""
 
     down: Any
     across: Any
@@ -28,90 +29,102 @@ class Smoother(NamedTuple):
 
 def smoother(shape: tuple[int, ...], kernel: Any, border: str) -> Smoother:
     """Filter images (H, W, C) by an odd, symmetric kernel in both directions."""
-    height, width, channels = shape
     reach = len(kernel) // 2
-    weights = kernel[reach:].astype(np.float32)
-
-    def begins(side: int, stride: int) -> Any:
-        return stride * fold(np.arange(-len(weights), _up(side) + len(weights)), side, border)
-
-    down, across = begins(height, _up(width * channels)), begins(width, channels * _up(height))
-    return Smoother(down, across, weights, channels)
+    down, across = (
+        fold(np.arange(-reach, -(-side // SIDE) * SIDE + reach), side, border) for side in shape[:2]
+    )
+    return Smoother(down, across, kernel[reach:].astype(np.float32), shape[2])
 
 
 @compiled
-def _up(number: int) -> int:
-    """Round up to a multiple of the side of a tile."""
-    return -(-number // SIDE) * SIDE
-
-
-@compiled
-def smoothing_room(height: int, length: int, channels: int) -> Any:
-    """Return room for planes (H, W·C): for one, for it turned, and for eight rows or pixels."""
-    tall, wide = _up(height), _up(length)
-    eight = SIDE * max(wide, channels * tall)
-    plane, turned = np.zeros((height, wide), np.float32), np.zeros((wide, tall), np.float32)
-    return plane, turned, np.empty(eight, np.float32), np.empty(eight, np.uint8)
+def smoothing_room(smoother: Any) -> Any:
+    """Return room for a strip of columns, for all strips of rows, and for the sums of one."""
+    down, across, weights, channels = smoother
+    strips = (down.size - 2 * (weights.size - 1)) // SIDE
+    sums = SIDE * max(down.size, across.size * channels)
+    return (
+        np.zeros(down.size * SIDE, np.float32),
+        np.zeros(strips * across.size * channels * SIDE, np.float32),
+        np.empty(sums, np.float32),
+        np.empty(sums, np.uint8),
+    )
 
 
 @compiled
 def smooth_plane(plane: Any, smoother: Any, room: Any, out: Any) -> None:
     """Filter a plane (H, W·C)."""
-    channels, eight = smoother[3], room[2]
-    for y in range(plane.shape[0]):
-        line, copy = plane[y], room[0][y]
-        for j in range(line.size):
-            copy[j] = line[j]
-    _smooth_columns(smoother, room)
-    for pixel in range(0, out.shape[1] // channels, SIDE):
-        _smooth_pixels(pixel, smoother, room)
-        _lay_pixels(eight, pixel * channels, channels, out)
+    smooth_columns(plane, smoother, room)
+    for y in range(0, out.shape[0], SIDE):
+        _smooth_strip(y, out.shape[1], smoother, room)
+        _lay_strip(room[2], y, out)
 
 
 @compiled
-def smooth_to_bytes(smoother: Any, room: Any, out: Any) -> None:
-    """Filter what lies in the first room, and round."""
-    channels, eight, rounded = smoother[3], room[2], room[3]
-    _smooth_columns(smoother, room)
-    for pixel in range(0, out.shape[1] // channels, SIDE):
-        _smooth_pixels(pixel, smoother, room)
-        for j in range(SIDE * channels * _up(out.shape[0])):
-            rounded[j] = to_byte(eight[j])
-        _lay_pixels(rounded, pixel * channels, channels, out)
+def smooth_rows_to_bytes(y: int, smoother: Any, room: Any, out: Any) -> None:
+    """Filter rows y to y + 7 across, after all columns, and round."""
+    sums, rounded = room[2], room[3]
+    call_to_write(out, y * out.shape[1], SIDE * out.shape[1])
+    _smooth_strip(y, out.shape[1], smoother, room)
+    for j in range(out.shape[1] * SIDE):
+        rounded[j] = to_byte(sums[j])
+    _lay_strip(rounded, y, out)
 
 
 @compiled
-def _smooth_columns(smoother: Any, room: Any) -> None:
-    """Filter down the columns, into columns."""
-    down, _, weights, _ = smoother
-    plane, turned, eight, _ = room
-    (height, wide), tall = plane.shape, turned.shape[1]
-    for y in range(0, height, SIDE):
-        for part in range(0, SIDE, ROWS):
-            sum_around(plane, down, y + part, weights, eight, part * wide, wide)
-        for j in range(0, wide, SIDE):
-            turn(eight, j, wide, turned, j * tall + y, tall)
+def smooth_columns(plane: Any, smoother: Any, room: Any) -> None:
+    """Filter down the columns, into strips of rows."""
+    down, across, weights, channels = smoother
+    strip, strips, sums, _ = room
+    reach, length = weights.size - 1, across.size * channels * SIDE
+    for column in range(0, plane.shape[1], SIDE):
+        _cut(plane, column, down, strip)
+        for y in range(0, plane.shape[0], ROWS):
+            sum_greys(strip, (reach + y) * SIDE, weights, sums, y * SIDE)
+        place = (reach * channels + column) * SIDE
+        for y in range(0, plane.shape[0], SIDE):
+            turn(sums, y * SIDE, SIDE, strips, place, SIDE)
+            place += length
+
+
+@inlined
+def _cut(plane: Any, column: int, down: Any, strip: Any) -> None:
+    """Lay eight columns into a strip, or what there is of them."""
+    length = plane.shape[1]
+    if column + SIDE <= length:
+        for i in range(down.size):
+            lay_eight(plane, down[i] * length + column, strip, i * SIDE)
+    else:
+        for i in range(down.size):
+            for j in range(length - column):
+                strip[i * SIDE + j] = plane[down[i], column + j]
 
 
 @compiled
-def _smooth_pixels(pixel: int, smoother: Any, room: Any) -> None:
-    """Filter across, for eight pixels of all rows."""
+def _smooth_strip(y: int, length: int, smoother: Any, room: Any) -> None:
+    """Fill the frame of the strip of rows y to y + 7, and filter along it."""
     _, across, weights, channels = smoother
-    stride = channels * room[1].shape[1]
-    for part in range(0, SIDE, ROWS):
-        sum_around(room[1], across, pixel + part, weights, room[2], part * stride, stride)
+    strips, reach, step = room[1], weights.size - 1, channels * SIDE
+    begin, width = y // SIDE * across.size * step, length // channels
+    inside = begin + reach * step
+    for first, last in ((0, reach), (reach + width, across.size)):
+        for k in range(first, last):
+            for c in range(0, step, SIDE):
+                lay_eight(strips, inside + across[k] * step + c, strips, begin + k * step + c)
+    for pixel in range(0, width, ROWS):
+        if channels == 1:
+            sum_greys(strips, inside + pixel * SIDE, weights, room[2], pixel * SIDE)
+        else:
+            for place in range(pixel * step, (pixel + 1) * step, SIDE):
+                sum_colours(strips, inside + place, weights, room[2], place)
 
 
-@compiled
-def _lay_pixels(eight: Any, column: int, channels: int, out: Any) -> None:
-    """Turn eight pixels of all rows back into their place."""
+@inlined
+def _lay_strip(sums: Any, y: int, out: Any) -> None:
+    """Turn a strip of rows back into its place."""
     height, length = out.shape
-    tall, flat = _up(height), out.ravel()
-    rows, columns = height // SIDE * SIDE, (length - column) // SIDE * SIDE
-    columns = min(columns, SIDE * channels)
+    columns = length // SIDE * SIDE if y + SIDE <= height else 0
     for j in range(0, columns, SIDE):
-        for y in range(0, rows, SIDE):
-            turn(eight, j * tall + y, tall, flat, y * length + column + j, length)
-    for j in range(min(length - column, SIDE * channels)):
-        for y in range(0 if j >= columns else rows, height):
-            out[y, column + j] = eight[nb.uintp(j * tall + y)]
+        turn(sums, j * SIDE, SIDE, out, y * length + j, length)
+    for j in range(columns, length):
+        for k in range(min(SIDE, height - y)):
+            out[y + k, j] = sums[j * SIDE + k]

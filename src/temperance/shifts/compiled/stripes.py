@@ -75,18 +75,19 @@ class _Bytes:
         return builder.sub(self._middle(x, y), twice)
 
 
-def _walk(builder: Any, n: Any, widths: Sequence[int], step: Callable[[_Bytes, Any], None]) -> None:
-    """Go through n bytes in steps of the first width, what is left in those of the next."""
+def walk(builder: Any, n: Any, widths: Sequence[int], step: Callable[[int, Any], None]) -> None:
+    """Go through n numbers in steps of the first width, what is left in those of the next."""
     done: Any = ir.Constant(WORD, 0)
     for lanes in widths:
         wide = ir.Constant(WORD, lanes)
         count = builder.udiv(builder.sub(n, done), wide)
         with cgutils.for_range(builder, count) as loop:
-            step(_Bytes(builder, lanes), builder.add(done, builder.mul(loop.index, wide)))
+            step(lanes, builder.add(done, builder.mul(loop.index, wide)))
         done = builder.add(done, builder.mul(count, wide))
 
 
-def _data(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
+def data_of(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
+    """Where the numbers of an argument are."""
     return context.make_array(signature.args[k])(context, builder, args[k]).data
 
 
@@ -96,15 +97,16 @@ def _averaging(size: int) -> Any:
     @intrinsic
     def mean(_: Any, flat: Any, start: Any, step: Any, out: Any, place: Any, n: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            rows, means = (_data(context, builder, signature, args, k) for k in (0, 3))
+            rows, means = (data_of(context, builder, signature, args, k) for k in (0, 3))
             far = [builder.mul(args[2], ir.Constant(WORD, k)) for k in range(size)]
             begins = [builder.add(args[1], distance) for distance in far]
 
-            def average(some: _Bytes, j: Any) -> None:
+            def average(lanes: int, j: Any) -> None:
+                some = _Bytes(builder, lanes)
                 value = some.mean([some.load(rows, builder.add(begin, j)) for begin in begins])
                 some.store(value, means, builder.add(args[4], j))
 
-            _walk(builder, args[5], (32, 1), average)
+            walk(builder, args[5], (32, 1), average)
             return context.get_dummy_value()
 
         return types.void(flat, start, step, out, place, n), generate
@@ -118,7 +120,7 @@ def _calling(writing: int) -> Any:
     @intrinsic
     def call(_: Any, flat: Any, start: Any, n: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data, number = _data(context, builder, signature, args, 0), ir.IntType(32)
+            data, number = data_of(context, builder, signature, args, 0), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [data.type, number, number, number])
             prefetch = builder.module.declare_intrinsic("llvm.prefetch", [data.type], kind)
             flags = [ir.Constant(number, flag) for flag in (writing, 3, 1)]
@@ -145,12 +147,13 @@ def show(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given, starts, covers, shown = (
-            _data(context, builder, signature, args, k) for k in range(4)
+            data_of(context, builder, signature, args, k) for k in range(4)
         )
         begins = context.make_array(signature.args[1])(context, builder, args[1])
         number = builder.extract_value(begins.shape, 0)
 
-        def put(some: _Bytes, j: Any) -> None:
+        def put(lanes: int, j: Any) -> None:
+            some = _Bytes(builder, lanes)
             total = cgutils.alloca_once(builder, some.all(8, 0).type)
             builder.store(some.all(8, 0), total)
             with cgutils.for_range(builder, number) as loop:
@@ -163,7 +166,7 @@ def show(
                 line = builder.add(args[4], builder.mul(loop.index, args[5]))
                 some.store(value, shown, builder.add(line, j))
 
-        _walk(builder, args[5], (128, 32, 1), put)
+        walk(builder, args[5], (128, 32, 1), put)
         return context.get_dummy_value()
 
     return types.void(room, begins, masks, out, place, length, rows), generate

@@ -88,49 +88,66 @@ def _shuffle(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
 
 
 @intrinsic
-def sum_around(
-    _: Any, flat: Any, begins: Any, y: Any, weights: Any, out: Any, place: Any, length: Any
-) -> Any:
-    """w_0 x_y + Σ_k w_k (x_{y-k} + x_{y+k}) for rows y to y + 3, eight columns at a time.
-
-    Row i of ``flat`` begins at ``begins[i + len(weights)]``. Rows stay in registers while they
-    move from one sum to the next, so that every step reads two.
-    """
+def lay_eight(_: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
+    """Copy eight numbers, none of them negative if whole, as floats."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows = _Vectors(context, builder, signature.args[0], args[0])
-        sums = _Vectors(context, builder, signature.args[4], args[4])
-        starts = context.make_array(signature.args[1])(context, builder, args[1]).data
-        weights = context.make_array(signature.args[3])(context, builder, args[3])
-        number, one = builder.extract_value(weights.shape, 0), ir.Constant(WORD, 1)
-        centre = builder.add(args[2], number)
-        last = builder.add(centre, ir.Constant(WORD, ROWS - 1))
-        moving = [[cgutils.alloca_once(builder, rows.kind) for _ in range(ROWS)] for _ in range(3)]
+        given = _Vectors(context, builder, signature.args[0], args[0])
+        taken = _Vectors(context, builder, signature.args[2], args[2])
+        value = given.load(args[1])
+        if isinstance(given.kind.element, ir.IntType):
+            value = builder.uitofp(value, taken.kind)
+        taken.store(value, args[3])
+        return context.get_dummy_value()
 
-        def row(index: Any, j: Any) -> Any:
-            return rows.load(builder.add(builder.load(builder.gep(starts, [index])), j))
+    return types.void(source, start, target, place), generate
 
-        with cgutils.for_range(builder, builder.udiv(args[6], ir.Constant(WORD, SIDE))) as across:
-            j = builder.mul(across.index, ir.Constant(WORD, SIDE))
-            near = [row(builder.add(centre, ir.Constant(WORD, i)), j) for i in range(-1, ROWS + 1)]
+
+def _summing(step: int) -> Any:
+    """w_0 x_y + Σ_k w_k (x_{y-k} + x_{y+k}) for rows y to y + 3, of eight numbers each.
+
+    Row y begins at ``start``, the next one ``step`` numbers later; so do the sums in ``out``. Rows
+    stay in registers while they move from one sum to the next, so that every k reads two.
+    """
+
+    @intrinsic
+    def sum_around(_: Any, flat: Any, start: Any, weights: Any, out: Any, place: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            rows = _Vectors(context, builder, signature.args[0], args[0])
+            sums = _Vectors(context, builder, signature.args[3], args[3])
+            weights = context.make_array(signature.args[2])(context, builder, args[2])
+            names = [[cgutils.alloca_once(builder, rows.kind) for _ in range(ROWS)] for _ in "xyz"]
+
+            def later(first: Any, i: int) -> Any:
+                return builder.add(first, ir.Constant(WORD, i * step))
+
+            near = [rows.load(later(args[1], i)) for i in range(ROWS)]
             w = _spread(builder, rows.kind, weights.data, ir.Constant(WORD, 0))
-            _keep(builder, [near[:-2], near[2:], [builder.fmul(w, x) for x in near[1:-1]]], moving)
-            with cgutils.for_range(builder, builder.sub(number, one)) as outward:
-                up, down, total = ([builder.load(name) for name in names] for names in moving)
-                k = builder.add(outward.index, one)
-                w, next_k = _spread(builder, rows.kind, weights.data, k), builder.add(k, one)
+            _keep(builder, [near, near, [builder.fmul(w, x) for x in near]], names)
+            number = builder.extract_value(weights.shape, 0)
+            with cgutils.for_range(builder, builder.sub(number, ir.Constant(WORD, 1))) as outward:
+                up, down, total = ([builder.load(name) for name in group] for group in names)
+                k = builder.add(outward.index, ir.Constant(WORD, 1))
+                far, w = (
+                    builder.mul(k, ir.Constant(WORD, step)),
+                    _spread(builder, rows.kind, weights.data, k),
+                )
+                up = [rows.load(builder.sub(args[1], far)), *up[:-1]]
+                down = [*down[1:], rows.load(later(builder.add(args[1], far), ROWS - 1))]
                 for i in range(ROWS):
                     pair = builder.fmul(w, builder.fadd(up[i], down[i]), flags=FUSE)
                     total[i] = builder.fadd(total[i], pair, flags=FUSE)
-                up = [row(builder.sub(centre, next_k), j), *up[:-1]]
-                down = [*down[1:], row(builder.add(last, next_k), j)]
-                _keep(builder, [up, down, total], moving)
-            for i, name in enumerate(moving[2]):
-                line = builder.add(args[5], builder.mul(args[6], ir.Constant(WORD, i)))
-                sums.store(builder.load(name), builder.add(line, j))
-        return context.get_dummy_value()
+                _keep(builder, [up, down, total], names)
+            for i, name in enumerate(names[2]):
+                sums.store(builder.load(name), later(args[4], i))
+            return context.get_dummy_value()
 
-    return types.void(flat, begins, y, weights, out, place, length), generate
+        return types.void(flat, start, weights, out, place), generate
+
+    return sum_around
+
+
+sum_greys, sum_colours = (_summing(channels * SIDE) for channels in (1, 3))
 
 
 def _spread(builder: Any, kind: Any, data: Any, index: Any) -> Any:

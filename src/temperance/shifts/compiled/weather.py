@@ -10,7 +10,7 @@ import numba as nb
 import numpy as np
 
 from temperance.shifts.blur import streak_weights
-from temperance.shifts.compiled.blur import blend, gaussian_smoother, trace, whole_and_share
+from temperance.shifts.compiled.blur import blend, gaussian_smoother, whole_and_share
 from temperance.shifts.compiled.lines import (
     compiled,
     frame,
@@ -19,12 +19,11 @@ from temperance.shifts.compiled.lines import (
     lay,
     lines,
     smaller,
-    taps,
     to_byte,
-    weigh,
 )
 from temperance.shifts.compiled.plasma import extremes, grown
 from temperance.shifts.compiled.smoothing import smooth_plane, smoother, smoothing_room
+from temperance.shifts.compiled.streaks import aside, taps, trace, weigh
 from temperance.shifts.draws import normal_quantiles
 from temperance.shifts.weather import LUMA, MUD, WATER, plasma_size
 
@@ -42,6 +41,7 @@ def snow(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
     angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
     steps, weights = taps(*streak_weights(radius, sigma))
     reach = int(steps[-1])
+    more = aside(reach)
     _snow(
         lines(x),
         x.shape[3],
@@ -49,7 +49,8 @@ def snow(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
         np.float32(mean) + np.float32(spread) * normal_quantiles(),
         _magnified(height, width, magnify),
         np.float32(threshold),
-        frame((height, width, 1), (reach, reach), "nearest"),
+        frame((height, width, 1), ((reach, 0), (more, more)), "nearest"),
+        (reach, more),
         steps,
         weights,
         angle,
@@ -73,6 +74,7 @@ def _snow(
     places: Any,
     threshold: float,
     frame: Any,
+    corner: Any,
     steps: Any,
     weights: Any,
     angle: Any,
@@ -87,9 +89,9 @@ def _snow(
         look_up(cells[i], table, noise)
         _flakes(noise, places, threshold, flakes)
         lay(flakes, frame, room)
-        trace(angle[i], steps, room.shape[1], 1, offsets)
+        trace(angle[i], steps, corner, room.shape[1], 1, offsets)
         for y in range(height):
-            weigh(room.ravel(), y * room.shape[1], offsets, weights, flakes[y])
+            weigh(room, y * room.shape[1], offsets, weights, flakes[y], cells.shape[2])
         for y in range(height):
             fallen = noise[0]
             _sum_turned(flakes[y], flakes[height - 1 - y], fallen)
@@ -224,7 +226,7 @@ def spatter(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
     if muddy:
         _muddy(lines(x), *drops, gaussian_smoother(plane, strength), colour, lines(out))
     else:
-        edge = frame(plane, (1, 1), "mirror")
+        edge = frame(plane, ((1, 1), (1, 1)), "mirror")
         _watery(lines(x), *drops, edge, _soft(plane), np.float32(strength) * colour, lines(out))
 
 
@@ -241,16 +243,16 @@ def _muddy(
     n, height, width = cells.shape
     mud = np.empty((height, width), np.float32)
     keep = np.empty(width, np.float32)
-    room = smoothing_room(height, width, 1)
+    wet_room, thick_room = smoothing_room(wet), smoothing_room(thick)
     zero, one = nb.float32(0), nb.float32(1)
     for i in range(n):
         look_up(cells[i], table, mud)
-        smooth_plane(mud, wet, room, mud)
+        smooth_plane(mud, wet, wet_room, mud)
         for y in range(height):
             line = mud[y]
             for j in range(width):
                 line[j] = one if line[j] >= threshold else zero
-        smooth_plane(mud, thick, room, mud)
+        smooth_plane(mud, thick, thick_room, mud)
         for y in range(height):
             line = mud[y]
             for j in range(width):
@@ -274,10 +276,10 @@ def _watery(
     n, height, width = cells.shape
     liquid, light = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
     keep = np.ones(width, np.float32)
-    room, inside = smoothing_room(height, width, 1), framed(edge)
+    wet_room, soft_room, inside = smoothing_room(wet), smoothing_room(soft), framed(edge)
     for i in range(n):
         look_up(cells[i], table, liquid)
-        smooth_plane(liquid, wet, room, liquid)
+        smooth_plane(liquid, wet, wet_room, liquid)
         for y in range(height):
             line = liquid[y]
             for j in range(width):
@@ -285,7 +287,7 @@ def _watery(
         lay(liquid, edge, inside)
         for y in range(height):
             _slope(inside[y], inside[y + 1], inside[y + 2], light[y])
-        smooth_plane(light, soft, room, light)
+        smooth_plane(light, soft, soft_room, light)
         for y in range(height):
             line, drop = light[y], liquid[y]
             for j in range(width):
