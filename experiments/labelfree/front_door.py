@@ -11,6 +11,8 @@ import temperance as tp
 if TYPE_CHECKING:
     from scenarios import Scenario
 
+    from temperance.maps import Map
+
 ROUNDING = 0.005  # an ECE of some thousand held-out rows is itself no better known
 COVERED = ("accuracy_before", "accuracy", "temperature", "ece_before", "ece_after")
 
@@ -25,7 +27,7 @@ def judge_one(s: Scenario) -> dict[str, Any]:
     cal = tp.calibrate(s.target, prior=s.prior, source=s.source)
     z, y = s.held_out
     before, after = (tp.metrics.evaluate(u, y) for u in (z, np.asarray(cal.map(z))))
-    source = tp.metrics.evaluate(np.asarray(tp.fit_temperature(*s.source)(z)), y)
+    source = tp.metrics.evaluate(np.asarray(_at_home(s)(z)), y)
     # The temperature that is best for the map as it is: its bias stays, labels decide the rest.
     bias = np.asarray(cal.map.parameters().get("bias", np.zeros(z.shape[1])))
     truth = {
@@ -53,6 +55,14 @@ def judge_one(s: Scenario) -> dict[str, Any]:
             for name in COVERED
         },
     }
+
+
+def _at_home(s: Scenario) -> Map:
+    """Return the source's temperature, where it has one."""
+    try:
+        return tp.fit_temperature(*s.source)
+    except tp.NotIdentified:
+        return tp.maps.IDENTITY
 
 
 def best_temperature(z: Any, y: Any, bias: Any) -> float:
