@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
 import sys
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ def check_number(
     except OverflowError:  # an integer of more than 308 digits
         number = np.inf
     inside = (number > low if open_low else number >= low) and number <= high
-    if not (np.isfinite(number) and inside):
+    if not (math.isfinite(number) and inside):
         demand = f"a finite number in {'(' if open_low else '['}{low:g}, {high:g}]"
         msg = f"{name} must be {demand}. Got {value!r} instead."
         raise InputError(msg)

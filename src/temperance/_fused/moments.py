@@ -16,6 +16,7 @@ from temperance._checks import LARGEST, are_sound
 from temperance._fused.elementary import (
     CHUNK,
     LANES,
+    LINE,
     LN2,
     LOG2_E,
     LOWEST,
@@ -23,6 +24,7 @@ from temperance._fused.elementary import (
     VECTOR,
     U,
     as_contiguous,
+    desk,
     exponentials,
     inlined,
     jit,
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ORDERS = 8  # derivatives
-LINE = 64  # bytes that come together
 
 # Sums over the classes of a row are kept for 64 rows, in lanes side by side. All lanes are in one
 # array: of several LLVM would have to find out whether they overlap.
@@ -189,7 +190,10 @@ def _finish(rows: Any, start: Any, labels: Any, mass: Any, lanes: Any, sums: Any
     count, first, totals = U(rows.shape[0]), U(start), _NO_TOTALS
     for i in range(count):
         lanes[_GAP + i] = 0.0
-        lanes[_MASS + i] = mass[first + i]
+        lanes[_MASS + i] = 1.0
+    if mass.size:
+        for i in range(count):
+            lanes[_MASS + i] = mass[first + i]
     if labels.size:
         for i in range(count):
             lanes[_GAP + i] = lanes[i] - rows[i, U(labels[first + i])]
@@ -224,8 +228,8 @@ def _narrow_moments(
 
 # -------------------------------------------------------------------------------------- door
 
-_NO_LABELS = np.zeros(0, np.int64)
-_UNITS = LN2 ** np.arange(ORDERS + 1.0)
+_NO_LABELS, _NO_WEIGHTS = np.zeros(0, np.int64), np.zeros(0)
+_UNITS = tuple(LN2**r for r in range(ORDERS + 1))
 
 
 @cache
@@ -245,20 +249,20 @@ def temperature_moments(
     z: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[np.float64] | None, beta: float
 ) -> tuple[float, ...]:
     """Return what `temperance._kernels.temperature_moments` returns, with two more derivatives."""
-    z, (n, k) = as_contiguous(z), z.shape
+    z, k = as_contiguous(z), z.shape[1]
     wide = k > NARROW
-    mass = np.ones(n) if weight is None else np.ascontiguousarray(weight)
+    mass = _NO_WEIGHTS if weight is None else np.ascontiguousarray(weight)
     labels, below = _NO_LABELS, 0.0
     if y is not None and y.ndim == 1:
         labels = np.ascontiguousarray(y)
     elif y is not None:
-        below = float(mass @ np.vecdot(z.max(axis=1, keepdims=True) - z.astype(np.float64), y))
-        mass = mass * y.sum(axis=1)
+        every = np.ones(len(z)) if weight is None else weight
+        below = float(every @ np.vecdot(z.max(axis=1, keepdims=True) - z.astype(np.float64), y))
+        mass = every * y.sum(axis=1)
     size, sums = CHUNK if wide else (k + 1) // 2 * (2 * LANES), np.zeros(_TOTALS)
-    work = np.empty(size), np.empty(size), np.empty(_END), sums
-    _moments(wide, z.dtype)(z, labels, mass, beta * LOG2_E, *work)
-    value, first, *others = (sums[: ORDERS + 1] * _UNITS).tolist()
-    gap, shifts, total, reach = sums[ORDERS + 1 :].tolist()
+    _moments(wide, z.dtype)(z, labels, mass, beta * LOG2_E, *desk(size, size, int(_END)), sums)
+    *scaled, gap, shifts, total, reach = sums.tolist()
+    value, first, *others = (number * unit for number, unit in zip(scaled, _UNITS, strict=True))
     below += gap
     spread = -shifts / k if reach <= LARGEST or are_sound(z) else math.nan
     target = beta * below

@@ -47,6 +47,7 @@ class ArrayRows(Rows):
         self.soft = labels is not None and labels.ndim == 2
         self.passes = 0
         self._name = name
+        self._file = _file_of(self.logits)
         self._checked = checked
         self._vouched = False  # whether what reads the values tells if they are not finite
         self._together = 1  # blocks that are read as one
@@ -60,10 +61,10 @@ class ArrayRows(Rows):
         """Yield slices; the first pass checks their values."""
         check = None if self._checked else _checks.BlockCheck(self._name)
         whole = Block(self.logits, self.labels, self.weight)
-        size = self._n_together()
-        release = _releaser(self.logits, size)
-        for start in range(0, self.n, size):
-            block = whole.pick(slice(start, min(start + size, self.n)))
+        n, size = self.n, self._n_together()
+        release = self._releaser(size)
+        for start in range(0, n, size):
+            block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
             if check is not None:
                 check.see(block.logits, values=not self._vouched)
             yield block
@@ -113,13 +114,13 @@ class ArrayRows(Rows):
 
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
-        held = is_numpy(self.logits) and _releaser(self.logits, self.n) is None
+        held = is_numpy(self.logits) and self._file is None
         return n_threads() if held and self.exceeds(LARGE) else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""
         outside = len(index) > 0 and int(index.max()) >= self.n
-        if outside or not is_numpy(self.logits) or _releaser(self.logits, self.n) is not None:
+        if outside or not is_numpy(self.logits) or self._file is not None:
             return super().take(index)
         if not self._checked:
             for _ in self.blocks():
@@ -135,7 +136,7 @@ class ArrayRows(Rows):
     def every(self, stride: int) -> Rows:
         """Return every ``stride``-th row: a view, or of a file that is mapped a copy."""
         whole = Block(self.logits, self.labels, self.weight)
-        release = _releaser(self.logits, self.n)
+        release = self._releaser(self.n)
         if release is None:
             thin = whole.pick(slice(None, None, stride))
         else:  # rows far apart each bring in up to 2 MB around them
@@ -147,25 +148,30 @@ class ArrayRows(Rows):
             thin = joined(parts)
         return ArrayRows(*thin, name=self._name, checked=self._checked)
 
+    def _releaser(self, size: int) -> Callable[[], None] | None:
+        """Return what is called after each block of a file that is mapped, None for other arrays.
 
-def _releaser(array: Array, size: int) -> Callable[[], None] | None:
-    """Return what is called after each block of a file that is mapped, None for other arrays.
+        Pages that have been read count as memory of the process for as long as the file is mapped,
+        so now and then they are given back to the system, which keeps them while it has room.
+        """
+        file = self._file
+        if file is None:
+            return None
+        every = max(1, RESIDENT // max(1, abs(self.logits.strides[0]) * size))
+        calls = itertools.count(1)
 
-    Pages that have been read count as memory of the process for as long as the file is mapped, so
-    now and then they are given back to the system, which keeps them while it has room.
-    """
+        def release() -> None:
+            if next(calls) % every == 0:
+                file.madvise(mmap.MADV_DONTNEED)
+
+        return release
+
+
+def _file_of(array: Array) -> mmap.mmap | None:
+    """Return the file that an array is a map of, if its pages can be given back."""
     base: Any = array
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap) and base.mode == "c":
             return None  # its changes live in these pages and nowhere else
         base = base.base
-    if not isinstance(base, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
-        return None
-    file, every = base, max(1, RESIDENT // max(1, abs(array.strides[0]) * size))
-    calls = itertools.count(1)
-
-    def release() -> None:
-        if next(calls) % every == 0:
-            file.madvise(mmap.MADV_DONTNEED)
-
-    return release
+    return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from temperance import _checks
-from temperance._arrays import as_array
+from temperance._arrays import as_array, is_numpy
 from temperance._checks import InputError
 from temperance.rows.array import ArrayRows
 from temperance.rows.base import Rows
@@ -57,6 +57,8 @@ def as_rows(
     """
     if isinstance(logits, Rows):
         return logits
+    if is_numpy(logits):  # most often, and at once
+        return _array_rows(logits, labels, sample_weight, classes, name)
     if hasattr(logits, "__dask_graph__"):
         from temperance.rows.dask import dask_rows
 
@@ -70,6 +72,12 @@ def as_rows(
                 f"or (logits, labels, weight), or write a column 'label' into Parquet."
             )
         return stream
+    return _array_rows(logits, labels, sample_weight, classes, name)
+
+
+def _array_rows(
+    logits: object, labels: object, sample_weight: object, classes: list[Any] | None, name: str
+) -> ArrayRows:
     z = _checks.check_logits(logits, name)
     n, k = (int(s) for s in z.shape)
     y = None if labels is None else _checks.check_labels(labels, n, k, classes)

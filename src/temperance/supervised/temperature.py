@@ -21,6 +21,7 @@ from temperance._solve import ROUNDING, TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
 from temperance.rows import Block, Rows, Totals, as_labelled_rows
 
+HANDFUL = 64  # rows that tell the scale of the logits
 FEW = 300  # rows below which a sample is not worth its while, and one pass more is
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
 SHARE = 8  # of the rows at most one in so many is in the sample; eight need half as many
@@ -150,10 +151,14 @@ def _start(rows: Rows) -> float:
 
 
 def _crude(rows: Rows) -> float:
+    """Return the β of typical margins, from a few rows."""
+    some = rows.head(HANDFUL)
+    if some is not rows:
+        some.trust()
     if fused() is None:
-        spread, mass = rows.reduce(_spread)
-    else:  # as fast with all that comes with it
-        *_, spread, mass = _totals(rows, 0.0, rough=True)
+        spread, mass = some.reduce(_spread)
+    else:  # faster, with all that comes with it
+        *_, spread, mass = _totals(some, 0.0, rough=True)
     return 4 * mass / spread if 0 < spread < math.inf else 1.0
 
 
