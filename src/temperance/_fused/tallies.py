@@ -53,8 +53,10 @@ def _part(column: Any, rs: Any, ns: Any, lanes: Any, i: Any) -> None:
 
 
 def _to_powers(rs: Any, ns: Any, i: Any) -> None:
-    """Replace r by ``e = 2^n exp r``."""
-    rs[i] = (horner(rs[i], *_EXP, 1.0).bits() + (ns[i].bits() << 52)).number()
+    """Replace r by ``e = 2^n exp r``: even and odd powers apart, which need not wait for others."""
+    r, coefficients = rs[i], (*_EXP, 1.0)
+    even, odd = (horner(r * r, *coefficients[first::2]) for first in (0, 1))
+    rs[i] = ((odd * r + even).bits() + (ns[i].bits() << 52)).number()
 
 
 def _add_classes(es: Any, lanes: Any, i: Any, n_classes: Any) -> None:
