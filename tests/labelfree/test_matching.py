@@ -36,7 +36,7 @@ def test_belief_and_prior_hold_together(scene):
     own = scene.target.argmax(axis=1)
     accuracy = float((own == scene.labels).mean())
     biases = Biases(Sample(scene.target), scene.prior)
-    t = match_belief(biases, 1.0, accuracy, 1.0)
+    t = match_belief(biases, 1.0, accuracy, 1.0, 0.1)
     p = softmax(scene.target / t + biases.at(t))
     assert p.mean(axis=0) == pytest.approx(scene.prior, abs=1e-4)
     assert p[np.arange(len(p)), own].mean() == pytest.approx(accuracy, abs=2e-4)
@@ -47,11 +47,23 @@ def test_many_rows_are_matched_like_few():
     scene = scenes.shifted(k=5, offset=OFFSET)
     many = np.concatenate([scene.target] * 3)  # the same means, found on some rows and then on all
     few, more = (Biases(Sample(rows), scene.prior) for rows in (scene.target, many))
-    alone, together = (match_belief(biases, 0.8, 0.6, 1.0) for biases in (few, more))
+    alone, together = (match_belief(biases, 0.8, 0.6, 1.0, 10.0) for biases in (few, more))
     assert together == pytest.approx(alone, rel=1e-3)
     assert more.at(together) == pytest.approx(few.at(alone), abs=2e-3)
     alone, together = (match_confidence(Sample(rows), 0.6, 1.0) for rows in (scene.target, many))
     assert together == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.parametrize("ends", [(2.0, 50.0), (2.0, 0.04)])
+def test_belief_that_no_temperature_gives_ends_where_it_is_nearest(scene, ends):
+    """With the prior met, the predictions of these rows are believed within bounds, whatever T."""
+    biases, own = Biases(Sample(scene.target), scene.prior), scene.target.argmax(axis=1)
+    accuracy = {50.0: 0.0, 0.04: 1.0}[ends[1]]
+    t = match_belief(biases, 1.0, accuracy, *ends)
+    assert t == pytest.approx(ends[1])
+    p = softmax(scene.target / t + biases.at(t))
+    assert p.mean(axis=0) == pytest.approx(scene.prior, abs=1e-3)
+    assert 0.1 < p[np.arange(len(p)), own].mean() < 0.9
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -58,23 +58,26 @@ def match_prior(sample: Sample, temperature: float, q: Matrix) -> Matrix:
     return bias
 
 
-def match_belief(biases: Biases, shrink: float, accuracy: float, start: float) -> float:
-    """Return T at which, with the shrunken bias, predictions are believed as they deserve."""
-    return _match_with_bias(biases, shrink, start, lambda said: said.kept - accuracy)
+def match_belief(biases: Biases, shrink: float, accuracy: float, start: float, end: float) -> float:
+    """Return T at which, with the shrunken bias, predictions are believed as they deserve.
+
+    It lies between ``start`` and ``end``, and is the better of the two where they are not.
+    """
+    ends = min(start, end), max(start, end)
+    return _match_with_bias(biases, shrink, Root(start, ends), lambda said: said.kept - accuracy)
 
 
 def match_biased_confidence(biases: Biases, shrink: float, accuracy: float, start: float) -> float:
     """Return T at which, with the shrunken bias, mean confidence is ``accuracy``."""
-    return _match_with_bias(biases, shrink, start, lambda said: said.sure - accuracy)
+    return _match_with_bias(biases, shrink, Root(start), lambda said: said.sure - accuracy)
 
 
 def _match_with_bias(
-    biases: Biases, shrink: float, start: float, excess: Callable[[Beliefs], float]
+    biases: Biases, shrink: float, root: Root, excess: Callable[[Beliefs], float]
 ) -> float:
     def at(biases: Biases, t: float) -> float:
         return excess(biases.sample.beliefs(t, shrink * biases.at(t)))
 
-    root = Root(start)
     for one in biases.growing():
         root = _falling_root(partial(at, one), root)
     return root.temperature
@@ -153,9 +156,11 @@ class Biases:
 
 
 class Root(NamedTuple):
-    """Where a function of log T vanishes, or is thought to, and its slope there where known."""
+    """Where a function of T vanishes, or is thought to, and its slope in log T where known."""
 
     temperature: float
+    ends: tuple[float, float] | None = None
+    """Beyond which T is not looked for; without them, a factor REACH from the start."""
     slope: float = 0.0
 
 
@@ -166,18 +171,20 @@ def _falling_root(function: Callable[[float], float], start: Root) -> Root:
     longer than the one before, nor beyond where the sign has been seen to change. No point is
     evaluated twice: `match_belief` is exact only up to the sweeps it makes.
     """
-    first = x = math.log(start.temperature)
-    value, slope = function(start.temperature), start.slope
+    first, ends, slope = start
+    first_end, last_end = np.log(ends or (first / REACH, first * REACH))
+    x, value = math.log(first), function(first)
     step = -value / slope if slope < 0 else math.copysign(STEP, value) if value else 0.0
-    low, high = -math.inf, math.inf
+    low, high = -math.inf, math.inf  # between which the sign changes
     while SLOW * abs(step) > TOLERANCE:
-        if abs(x - first) > math.log(REACH):
-            return Root(math.exp(x))
         low, high = (x, high) if value > 0 else (low, x)
         old, before = x, value
         x = x + step if low < x + step < high else 0.5 * (low + high)
+        x = min(max(x, first_end), last_end)
+        if x == old:
+            return Root(math.exp(x), ends)
         value = function(math.exp(x))
         slope = (value - before) / (x - old)
         longest = math.copysign(GROWTH * (x - old), value)
         step = min(-value / slope, longest, key=abs) if slope < 0 else longest
-    return Root(math.exp(x + step), slope)
+    return Root(math.exp(min(max(x + step, first_end), last_end)), ends, slope)

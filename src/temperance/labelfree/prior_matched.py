@@ -137,11 +137,9 @@ def _believe(biases: Biases, evidence: Evidence, start: float) -> tuple[float, M
     T lies between ``start``, which is right if a bias mends nothing, and the temperature at which
     scale and class offset are undone, which is right if it mends everything.
     """
-    ends = np.log(sorted((start, evidence.undone)))
-    t = match_belief(biases, evidence.shrink, evidence.accuracy, start)
-    log_t = np.clip(np.log(t), *ends)
-    log_t += _step_towards_mended(biases.of_some(), evidence, float(np.exp(log_t)))
-    t = float(np.exp(np.clip(log_t, *ends)))
+    t = match_belief(biases, evidence.shrink, evidence.accuracy, start, evidence.undone)
+    t *= float(np.exp(_step_towards_mended(biases.of_some(), evidence, t)))
+    t = min(max(t, min(start, evidence.undone)), max(start, evidence.undone))
     return t, evidence.shrink * biases.at(t)
 
 
