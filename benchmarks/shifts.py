@@ -11,8 +11,12 @@ It knows the constants of ImageNet-C alone; for small images it is given those o
 that both sides do the same work (its elastic transform is simpler and keeps its own). All five
 severities, the fastest of several alternating rounds: CPU time of one thread each, and then, for an
 idle machine, clock time with as many threads as there are processors on our side; the package has
-one. Also what a copy of an image takes, and of JPEG the two conversions of colour alone, below
-which no JPEG can be. Writes benchmarks/records/shifts.json.
+one. As the sides take turns, each finds the caches full of the other's data; so before its clock
+starts, each side changes its images once, at the first severity.
+
+Also the time of all corruptions one after the other; what a copy of an image takes, and of JPEG the
+two conversions of colour alone, below which no JPEG of ours can be; and how long libjpeg itself,
+which the package calls, takes to write and to read an image. Writes benchmarks/records/shifts.json.
 """
 
 from __future__ import annotations
@@ -46,15 +50,30 @@ TIMING = {"timer": time.process_time, "number": 3, "repeat": 9}
 # Pixels a side: images in our batch, images the package is given one by one.
 SIZES = {32: (1000, 10), 224: (48, 1)}
 PEER = """
-import json, re, sys, time, warnings
+import io, json, re, sys, time, warnings
 warnings.simplefilter("ignore")
 import cv2, numpy as np
+from PIL import Image
 from imagecorruptions import corrupt, corruption_dict, corruptions
 cv2.setNumThreads(1)
 np.random.seed(0)
 source = open(corruptions.__file__).read()
+def libjpeg(images, qualities):
+    pictures, spent = [Image.fromarray(image) for image in images], []
+    for _ in range(20):
+        start = time.process_time()
+        for quality in qualities:
+            for picture in pictures:
+                file = io.BytesIO()
+                picture.save(file, "JPEG", quality=quality)
+                Image.open(file).load()
+        spent.append((time.process_time() - start) / (len(qualities) * len(pictures)))
+    return min(spent)
 for line in sys.stdin:
     name, path, constants = line.split(maxsplit=2)
+    if name == "libjpeg":
+        print(libjpeg(np.load(path), json.loads(constants)), flush=True)
+        continue
     if name != "elastic_transform":
         opening = r"(def %s\\(.*?\\n    c = )\\[.*?\\](\\s*\\[\\s*severity - 1\\])" % name
         patched, found = re.subn(opening, r"\\g<1>" + constants.strip() + r"\\2", source, 1, re.S)
@@ -62,6 +81,8 @@ for line in sys.stdin:
         exec(compile(patched, corruptions.__file__, "exec"), vars(corruptions))
         corruption_dict[name] = getattr(corruptions, name)
     images = np.load(path)
+    for image in images:
+        corrupt(image, corruption_name=name, severity=1)
     start, clock = time.process_time(), time.perf_counter()
     for severity in range(1, 6):
         for image in images:
@@ -78,6 +99,11 @@ def clouds(n: int, side: int) -> np.ndarray:
     return np.clip(128 + 50 * smooth / smooth.std(), 0, 255).astype(np.uint8)
 
 
+def constants_of(name: str, side: int) -> tuple[Any, ...]:
+    """Constants of the five severities."""
+    return TABLE[name].cifar if side <= SMALL else TABLE[name].imagenet
+
+
 def listed(name: str, constants: tuple[Any, ...]) -> str:
     """Constants as they stand in the source of the package."""
     if name != "zoom_blur":
@@ -90,6 +116,7 @@ def ours(images: np.ndarray, name: str, threads: int) -> float:
     """Seconds per image: of CPU for one thread, by the clock for more."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
     timer = time.process_time if threads == 1 else time.perf_counter
+    shifts.corrupt(images, name, 1)
     start = timer()
     for severity in SEVERITIES:
         shifts.corrupt(images, name, severity)
@@ -110,9 +137,16 @@ class Peer:
 
     def seconds(self, name: str, path: Path, constants: tuple[Any, ...]) -> list[float]:
         """Seconds per image: of CPU, and by the clock."""
+        return self._ask(f"{name} {path} {listed(name, constants)}")
+
+    def libjpeg(self, path: Path, qualities: tuple[int, ...]) -> float:
+        """Seconds of CPU per image that is only written and read."""
+        return self._ask(f"libjpeg {path} {json.dumps(qualities)}")[0]
+
+    def _ask(self, question: str) -> list[float]:
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("no pipe to the peer")
-        self.process.stdin.write(f"{name} {path} {listed(name, constants)}\n")
+        self.process.stdin.write(f"{question}\n")
         self.process.stdin.flush()
         return [float(number) for number in self.process.stdout.readline().split()]
 
@@ -131,7 +165,7 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
     np.save(path, images[:single])
     rows = {}
     for name in shifts.CORRUPTIONS:
-        constants = TABLE[name].cifar if side <= SMALL else TABLE[name].imagenet
+        constants = constants_of(name, side)
         ours(images[:1], name, 1)  # code, tables and textures are made once
         times = [
             (
@@ -151,13 +185,27 @@ def compare(peer: Peer, side: int, rounds: int, folder: Path) -> dict[str, dict[
         print(
             f"{side:4d} px  {name:18s} {theirs / mine:7.1f} x {clock / shared:7.1f} x", flush=True
         )
-    ratios = [row["ratio"] for row in rows.values()]
-    print(f"{side:4d} px  geometric mean     {np.exp(np.mean(np.log(ratios))):7.1f} x")
     return rows
 
 
-def floors(side: int) -> dict[str, float]:
-    """Microseconds per image that a copy takes, and JPEG without any transform; one thread."""
+def together(rows: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Ratios for an image that goes through all corruptions, with and without the slowest."""
+    words = {}
+    for key, clock in (("", ""), ("clock_", "_clock")):
+        mine, theirs = (
+            np.array([row[f"{who}{clock}_us"] for row in rows.values()]) for who in ("ours", "peer")
+        )
+        rest = np.arange(len(theirs)) != theirs.argmax()
+        words |= {
+            f"{key}ratio": theirs.sum() / mine.sum(),
+            f"{key}ratio_without_the_slowest": theirs[rest].sum() / mine[rest].sum(),
+            f"{key}geometric_mean": np.exp(np.log(theirs / mine).mean()),
+        }
+    return {name: float(ratio) for name, ratio in words.items()}
+
+
+def floors(peer: Peer, side: int, folder: Path) -> dict[str, float]:
+    """Microseconds per image for a copy, for JPEG without a transform, for libjpeg; one thread."""
     os.environ["OMP_NUM_THREADS"] = "1"
     n = SIZES[side][0]
     images = clouds(n, side)
@@ -174,7 +222,9 @@ def floors(side: int) -> dict[str, float]:
             jpeg.split(image, luma, blue, red)
             jpeg.join(luma, blue, red, converted)
 
+    qualities = constants_of("jpeg_compression", side)
     return {
+        "libjpeg_us": 1e6 * peer.libjpeg(folder / f"{side}.npy", qualities),
         "copy_us": 1e6 / (3 * n) * min(timeit.repeat(copy, **TIMING)),
         "jpeg_colour_us": 1e6 / (3 * n) * min(timeit.repeat(convert, **TIMING)),
     }
@@ -192,7 +242,7 @@ def main() -> None:
     peer = Peer(arguments.peer)
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         sizes = {side: compare(peer, side, arguments.rounds, Path(folder)) for side in SIZES}
-        least = {side: floors(side) for side in SIZES}
+        least = {side: floors(peer, side, Path(folder)) for side in SIZES}
     peer.close()
     record = {
         "what": "time per image, imagecorruptions 1.1.2 over temperance.shifts",
@@ -203,6 +253,7 @@ def main() -> None:
         "scipy": scipy.__version__,
         "numba": numba.__version__,
         "sizes": sizes,
+        "together": {side: together(rows) for side, rows in sizes.items()},
         "floors": least,
     }
     RECORD.parent.mkdir(exist_ok=True)

@@ -8,6 +8,7 @@ same is done along those. Sums are float32.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from temperance.shifts.compiled.lines import compiled, inlined, to_byte
 from temperance.shifts.compiled.stripes import call_to_write
 from temperance.shifts.compiled.tiles import ROWS, SIDE, lay_eight, sum_colours, sum_greys, turn
 from temperance.shifts.planes import fold
+
+GROUP = math.lcm(SIDE, ROWS)
 
 
 class Smoother(NamedTuple):
@@ -31,7 +34,8 @@ def smoother(shape: tuple[int, ...], kernel: Any, border: str) -> Smoother:
     """Filter images (H, W, C) by an odd, symmetric kernel in both directions."""
     reach = len(kernel) // 2
     down, across = (
-        fold(np.arange(-reach, -(-side // SIDE) * SIDE + reach), side, border) for side in shape[:2]
+        fold(np.arange(-reach, -(-side // GROUP) * GROUP + reach), side, border)
+        for side in shape[:2]
     )
     return Smoother(down, across, kernel[reach:].astype(np.float32), shape[2])
 
