@@ -69,7 +69,7 @@ def check_labels(
             f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
         )
         raise InputError(msg)
-    if y.view(f"u{y.dtype.itemsize}").max() >= n_classes:  # a negative number is a large one
+    if y.min() < 0 or y.max() >= n_classes:
         row = int(np.argmax((y < 0) | (y >= n_classes)))
         msg = (
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "

@@ -169,7 +169,8 @@ def aligned(fill: float, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
     """Return a work array that begins with a line of the cache: no vector then lies on two."""
     kind = np.dtype(dtype)
     size, spare = math.prod(shape), LINE // kind.itemsize
-    room = np.full(size + spare, fill, kind)
+    room = np.empty(size + spare, kind)
+    room.fill(fill)
     start = -room.__array_interface__["data"][0] % LINE // kind.itemsize
     return room[start : start + size].reshape(shape)
 

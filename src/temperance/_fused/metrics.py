@@ -134,7 +134,7 @@ def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any)
         label = y[U(start) + i]
         put_own(x, rs, lanes, label, i)
         lanes[RIGHT + i] = label
-    for i in range(ALL):
+    for i in range(U(0), ALL, U(VECTOR)):
         compare(x[n_classes], lanes, i)
 
 

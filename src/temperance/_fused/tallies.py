@@ -155,11 +155,11 @@ def _unpack(bins: Any, j: Any, n_bins: Any) -> None:
             bins[r] = bins[r] + x
 
 
-part, to_powers, add_classes = (
-    formula(f, 0, STRICT, width=VECTOR) for f in (_part, _to_powers, _add_classes)
+part, to_powers, add_classes, compare = (
+    formula(f, 0, STRICT, width=VECTOR) for f in (_part, _to_powers, _add_classes, _compare)
 )
-put_own, compare, finish, put_weighted, put_ones, unpack = (
-    formula(f, 0, STRICT) for f in (_put_own, _compare, _finish, _put_weighted, _put_ones, _unpack)
+put_own, finish, put_weighted, put_ones, unpack = (
+    formula(f, 0, STRICT) for f in (_put_own, _finish, _put_weighted, _put_ones, _unpack)
 )
 find_place = formula(_find_place, flags=STRICT)
 plus_one, plus_weighted = formula(_plus_one, 3), formula(_plus_weighted, 4)
