@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from temperance.shifts.blur import streak_weights, zoom_factors, zoom_positions
+from temperance.shifts.blur import zoom_factors, zoom_positions
 from temperance.shifts.compiled.lines import (
     compiled,
     frame,
@@ -90,7 +90,7 @@ def _discs(shape: tuple[int, ...], radius: float, rim: float) -> tuple[Any, ...]
 def _disc(x: Any, frame: Any, half: Any, share: float, edge: Any, soft: Any, out: Any) -> None:
     n, height, length = x.shape
     rows, columns, _, channels = frame
-    inside = np.zeros((rows.size, columns.size * channels), np.uint16)
+    inside = np.empty((rows.size, columns.size * channels), np.uint16)
     upper, lower = np.empty((height, length), np.uint16), np.empty((height, length), np.uint16)
     plane = np.empty((height, length), np.float32)
     for i in range(n):
@@ -183,7 +183,7 @@ def _add(chord: Any, total: Any, place: int) -> None:
 def motion(x: Any, constants: tuple[int, float], draws: Draws, out: Any) -> None:
     """Blur along a line within 45° of the rows."""
     angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
-    steps, weights = taps(*streak_weights(*constants))
+    steps, weights = taps(*constants)
     reach = int(steps[-1])
     more = aside(reach)
     edge = frame(x.shape[1:], ((more, more), (0, reach)), "nearest")

@@ -8,6 +8,7 @@ lines, which LLVM turns into vector instructions. Sums are float32.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -65,6 +66,7 @@ class Frame(NamedTuple):
 Sides = tuple[int, int]
 
 
+@lru_cache
 def frame(shape: tuple[int, ...], reach: tuple[Sides, Sides], border: str) -> Frame:
     """Frame around images (H, W, C) that reaches above and below, to the left and to the right."""
     rows, columns = (
@@ -93,6 +95,6 @@ def lay(image: Any, frame: Any, out: Any) -> None:
 
 @compiled
 def framed(frame: Any) -> Any:
-    """Return room for an image in its frame, and for what is read beyond."""
+    """Return room for an image in its frame."""
     rows, columns, _, channels = frame
-    return np.zeros((rows.size + 8, columns.size * channels), np.float32)
+    return np.empty((rows.size, columns.size * channels), np.float32)

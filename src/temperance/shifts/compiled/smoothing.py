@@ -48,7 +48,7 @@ def smoothing_room(smoother: Any) -> Any:
     sums = SIDE * max(down.size, across.size * channels)
     return (
         np.zeros(down.size * SIDE, np.float32),
-        np.zeros(strips * across.size * channels * SIDE, np.float32),
+        np.empty(strips * across.size * channels * SIDE, np.float32),
         np.empty(sums, np.float32),
         np.empty(sums, np.uint8),
     )

@@ -7,6 +7,7 @@ stay in registers from the first tap to the last.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 
+from temperance.shifts.blur import streak_weights
 from temperance.shifts.compiled.lines import compiled
 from temperance.shifts.compiled.stripes import WORD, data_of, walk
 
@@ -21,11 +23,12 @@ FUSE = ("contract", "nsz", "nnan")
 intrinsic: Any = extending.intrinsic
 
 
-def taps(offsets: Any, weights: Any) -> tuple[Any, Any]:
-    """Distances in memory and weights, filled up by zeros to a multiple of four, for `weigh`."""
-    fill = -len(offsets) % 4
-    offsets = np.pad(np.asarray(offsets, np.int64), (0, fill), mode="edge")
-    return offsets, np.pad(weights.astype(np.float32), (0, fill))
+@lru_cache
+def taps(radius: int, sigma: float) -> tuple[Any, Any]:
+    """Steps along a streak and their weights, filled up to a multiple of four, for `weigh`."""
+    steps, weights = streak_weights(radius, sigma)
+    fill = -len(steps) % 4
+    return np.pad(steps.astype(np.int64), (0, fill), mode="edge"), np.pad(weights, (0, fill))
 
 
 def aside(reach: int) -> int:
@@ -56,43 +59,57 @@ def weigh(_: Any, flat: Any, start: Any, offsets: Any, weights: Any, out: Any, n
         odd = builder.urem(number, eight)
 
         def sum_up(lanes: int, j: Any) -> None:
-            kind = ir.VectorType(ir.FloatType(), lanes)
-            total = cgutils.alloca_once(builder, kind)
-            builder.store(ir.Constant(kind, [0.0] * lanes), total)
-
-            def product(k: Any) -> Any:
-                index = builder.add(builder.load(builder.gep(places, [k])), builder.add(args[1], j))
-                place = builder.bitcast(builder.gep(given, [index]), kind.as_pointer())
-                share = builder.load(builder.gep(shares, [k]))
-                empty = ir.Constant(kind, ir.Undefined)
-                first = builder.insert_element(empty, share, ir.Constant(ir.IntType(32), 0))
-                order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-                every = builder.shuffle_vector(first, empty, order)
-                return builder.fmul(every, builder.load(place, align=4), flags=FUSE)
-
-            def chain(k: Any, some: int) -> Any:
-                value = product(k)
-                for i in range(1, some):
-                    value = builder.fadd(
-                        value, product(builder.add(k, ir.Constant(WORD, i))), flags=FUSE
-                    )
-                return value
-
-            def add(k: Any, some: int) -> None:
-                both = [chain(k, some), chain(builder.add(k, ir.Constant(WORD, some)), some)]
-                builder.store(
-                    builder.fadd(builder.load(total), builder.fadd(*both, flags=FUSE), flags=FUSE),
-                    total,
-                )
-
+            here = builder.gep(given, [builder.add(args[1], j)])
+            some = _Sum(builder, lanes, here, places, shares)
             with builder.if_then(builder.icmp_signed(">", odd, ir.Constant(WORD, 0))):
-                add(ir.Constant(WORD, 0), 2)
+                some.add(ir.Constant(WORD, 0), 2)
             with cgutils.for_range(builder, builder.udiv(number, eight)) as loop:
-                add(builder.add(odd, builder.mul(loop.index, eight)), 4)
-            place = builder.bitcast(builder.gep(taken, [j]), kind.as_pointer())
-            builder.store(builder.load(total), place, align=4)
+                some.add(builder.add(odd, builder.mul(loop.index, eight)), 4)
+            some.store(builder.gep(taken, [j]))
 
         walk(builder, args[5], (32, 8, 1), sum_up)
         return context.get_dummy_value()
 
     return types.void(flat, start, offsets, weights, out, n), generate
+
+
+class _Sum:
+    """Sum over taps for some numbers side by side, the first of them ``here``."""
+
+    def __init__(self, builder: Any, lanes: int, here: Any, places: Any, shares: Any) -> None:
+        self._builder, self._here, self._places, self._shares = builder, here, places, shares
+        self._kind = ir.VectorType(ir.FloatType(), lanes)
+        self._total = cgutils.alloca_once(builder, self._kind)
+        builder.store(ir.Constant(self._kind, [0.0] * lanes), self._total)
+
+    def _at(self, place: Any) -> Any:
+        return self._builder.bitcast(place, self._kind.as_pointer())
+
+    def _product(self, k: Any) -> Any:
+        builder, lanes = self._builder, self._kind.count
+        offset, share = (
+            builder.load(builder.gep(data, [k])) for data in (self._places, self._shares)
+        )
+        empty = ir.Constant(self._kind, ir.Undefined)
+        first = builder.insert_element(empty, share, ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        value = builder.load(self._at(builder.gep(self._here, [offset])), align=4)
+        return builder.fmul(builder.shuffle_vector(first, empty, order), value, flags=FUSE)
+
+    def _chain(self, k: Any, some: int) -> Any:
+        value = self._product(k)
+        for i in range(1, some):
+            product = self._product(self._builder.add(k, ir.Constant(WORD, i)))
+            value = self._builder.fadd(value, product, flags=FUSE)
+        return value
+
+    def add(self, k: Any, some: int) -> None:
+        """Add so many taps from k on, and as many after them."""
+        builder = self._builder
+        later = builder.add(k, ir.Constant(WORD, some))
+        both = builder.fadd(self._chain(k, some), self._chain(later, some), flags=FUSE)
+        builder.store(builder.fadd(builder.load(self._total), both, flags=FUSE), self._total)
+
+    def store(self, place: Any) -> None:
+        """Write the sums."""
+        self._builder.store(self._builder.load(self._total), self._at(place), align=4)

@@ -106,9 +106,7 @@ def lay_eight(_: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
 def _summing(step: int) -> Any:
     """w_0 x_y + Σ_k w_k (x_{y-k} + x_{y+k}) for six rows from y on, of eight numbers each.
 
-    Row y begins at ``start``, the next one ``step`` numbers later; so do the sums in ``out``. Six
-    sums at once leave no processor waiting for a product. Rows below stay in registers while they
-    move from one sum to the next; there are none left for those above, which are read again.
+    Row y begins at ``start``, the next one ``step`` numbers later; so do the sums in ``out``.
     """
 
     @intrinsic
@@ -117,42 +115,63 @@ def _summing(step: int) -> Any:
             rows = _Vectors(context, builder, signature.args[0], args[0])
             sums = _Vectors(context, builder, signature.args[3], args[3])
             weights = context.make_array(signature.args[2])(context, builder, args[2])
-            names = [[cgutils.alloca_once(builder, rows.kind) for _ in range(ROWS)] for _ in "xy"]
-
-            def later(first: Any, i: int) -> Any:
-                return builder.add(first, ir.Constant(WORD, i * step))
-
-            def outward(k: Any, steps: int) -> None:
-                down, total = ([builder.load(name) for name in group] for group in names)
-                for _ in range(steps):
-                    w = _spread(builder, rows.kind, weights.data, k)
-                    far = builder.mul(k, ir.Constant(WORD, step))
-                    down = [*down[1:], rows.load(later(builder.add(args[1], far), ROWS - 1))]
-                    above = _forgotten(builder, builder.sub(args[1], far))
-                    for i in range(ROWS):
-                        both = builder.fadd(rows.load(later(above, i)), down[i])
-                        pair = builder.fmul(w, both, flags=FUSE)
-                        total[i] = builder.fadd(total[i], pair, flags=FUSE)
-                    k = builder.add(k, ir.Constant(WORD, 1))
-                _keep(builder, [down, total], names)
-
-            near = [rows.load(later(args[1], i)) for i in range(ROWS)]
-            w = _spread(builder, rows.kind, weights.data, ir.Constant(WORD, 0))
-            _keep(builder, [near, [builder.fmul(w, x) for x in near]], names)
+            six = _Six(builder, rows, args[1], step, weights.data)
             k, number = ir.Constant(WORD, 1), builder.extract_value(weights.shape, 0)
             for steps in (2, 1):
                 many = ir.Constant(WORD, steps)
                 count = builder.udiv(builder.sub(number, k), many)
                 with cgutils.for_range(builder, count) as loop:
-                    outward(builder.add(k, builder.mul(loop.index, many)), steps)
+                    six.outward(builder.add(k, builder.mul(loop.index, many)), steps)
                 k = builder.add(k, builder.mul(count, many))
-            for i, name in enumerate(names[1]):
-                sums.store(builder.load(name), later(args[4], i))
+            for i, total in enumerate(six.totals()):
+                sums.store(total, builder.add(args[4], ir.Constant(WORD, i * step)))
             return context.get_dummy_value()
 
         return types.void(flat, start, weights, out, place), generate
 
     return sum_around
+
+
+class _Six:
+    """Sums for six rows at once, which leave no processor waiting for a product.
+
+    Rows below stay in registers while they move from one sum to the next; for those above there
+    are none left, and they are read again.
+    """
+
+    def __init__(self, builder: Any, rows: _Vectors, start: Any, step: int, weights: Any) -> None:
+        self._builder, self._rows, self._start, self._step = builder, rows, start, step
+        self._weights = weights
+        self._names = [
+            [cgutils.alloca_once(builder, rows.kind) for _ in range(ROWS)] for _ in range(2)
+        ]
+        near = [self._row(start, i) for i in range(ROWS)]
+        w = self._weight(ir.Constant(WORD, 0))
+        _keep(builder, [near, [builder.fmul(w, x) for x in near]], self._names)
+
+    def _row(self, first: Any, i: int) -> Any:
+        return self._rows.load(self._builder.add(first, ir.Constant(WORD, i * self._step)))
+
+    def _weight(self, k: Any) -> Any:
+        return _spread(self._builder, self._rows.kind, self._weights, k)
+
+    def outward(self, k: Any, steps: int) -> None:
+        """Add the rows k above and below, and those further off by some steps."""
+        builder = self._builder
+        down, total = ([builder.load(name) for name in group] for group in self._names)
+        for _ in range(steps):
+            w, far = self._weight(k), builder.mul(k, ir.Constant(WORD, self._step))
+            down = [*down[1:], self._row(builder.add(self._start, far), ROWS - 1)]
+            above = _forgotten(builder, builder.sub(self._start, far))
+            for i in range(ROWS):
+                pair = builder.fmul(w, builder.fadd(self._row(above, i), down[i]), flags=FUSE)
+                total[i] = builder.fadd(total[i], pair, flags=FUSE)
+            k = builder.add(k, ir.Constant(WORD, 1))
+        _keep(builder, [down, total], self._names)
+
+    def totals(self) -> list[Any]:
+        """Return the sums."""
+        return [self._builder.load(name) for name in self._names[1]]
 
 
 def _forgotten(builder: Any, index: Any) -> Any:

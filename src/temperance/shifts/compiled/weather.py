@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from temperance.shifts.blur import streak_weights
 from temperance.shifts.compiled.blur import blend, gaussian_smoother, whole_and_share
 from temperance.shifts.compiled.lines import (
     compiled,
@@ -39,7 +38,7 @@ def snow(x: Any, constants: tuple[Any, ...], draws: Draws, out: Any) -> None:
     n, height, width, _ = x.shape
     cells = draws.cells("flakes", (n, height, width))
     angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
-    steps, weights = taps(*streak_weights(radius, sigma))
+    steps, weights = taps(radius, sigma)
     reach = int(steps[-1])
     more = aside(reach)
     _snow(
