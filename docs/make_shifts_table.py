@@ -44,8 +44,8 @@ def table() -> str:
 
 
 def shown(ratio: float) -> str:
-    """Return a ratio in two digits."""
-    return f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.1f} ×"
+    """Return a ratio, below the wanted one with a decimal."""
+    return f"{ratio:.0f} ×" if ratio >= WANTED else f"{ratio:.1f} ×"
 
 
 def floor() -> str:
