@@ -203,6 +203,36 @@ def test_numba_waits_until_it_is_needed():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+CALLER = """
+from numba import float64
+from temperance._fused.elementary import jit
+from callee import times
+
+def scaled(x):
+    return times(x)
+
+print(jit(scaled, (float64,))(1.0))
+"""
+CALLEE = """
+from temperance._fused.elementary import inlined
+
+@inlined()
+def times(x):
+    return {factor} * x
+"""
+
+
+def test_kept_machine_code_knows_what_it_calls(tmp_path):
+    (tmp_path / "caller.py").write_text(CALLER)
+    command = [sys.executable, str(tmp_path / "caller.py")]
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    for factor in (2.0, 3.0):  # as an upgrade would change it: the caller stays as it is
+        (tmp_path / "callee.py").write_text(CALLEE.format(factor=factor))
+        out = subprocess.run(command, check=True, capture_output=True, env=environment)
+        assert float(out.stdout) == factor
+    assert list((tmp_path / "__pycache__").glob("*.nbc"))
+
+
 def test_sums_of_float16_do_not_saturate():
     z = np.tile(np.array([[0.0, 1.0]], dtype=np.float16), (200_000, 1))
     y = np.zeros(200_000, int)

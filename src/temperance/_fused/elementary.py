@@ -9,6 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
@@ -38,10 +41,23 @@ UNLIKELY = -1e30  # odds of what is not counted
 def jit(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     """Compile with the error model of NumPy, and keep the code where there is a place for it."""
     settings = {"nogil": True, "error_model": "numpy", "fastmath": SUMS} | options
+    written = fingerprint(Path(function.__code__.co_filename).parent)
+    function.__qualname__ = f"{function.__name__}_{written}"  # which the file of its code is called
     try:
         return nb.njit(*signature, cache=True, **settings)(function)
     except RuntimeError:  # neither this directory nor the user's cache can be written
         return nb.njit(*signature, **settings)(function)
+
+
+@cache
+def fingerprint(folder: Path) -> str:
+    """Return some digits that stand for every line of code in a folder and in this one.
+
+    Numba keeps machine code as long as the file of its function stays as it is. But what that calls
+    is compiled into it, from other files, and an upgrade leaves old machine code where it was.
+    """
+    files = sorted({*folder.glob("*.py"), *Path(__file__).parent.glob("*.py")})
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
 
 
 def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
