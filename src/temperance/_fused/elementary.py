@@ -141,6 +141,9 @@ exp2 = formula(_exp2, flags=STRICT)
 log = formula(logarithm, flags=STRICT)
 
 
+fetch = formula(lambda numbers, i: numbers.fetch(i), 0)
+
+
 @inlined()
 def largest(row: Any) -> Any:
     top = row[0]

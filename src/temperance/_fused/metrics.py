@@ -15,6 +15,7 @@ from temperance._checks import LARGEST
 from temperance._fused.elementary import (
     CHUNK,
     LANES,
+    LINE,
     LOG2_E,
     LOWEST,
     NARROW,
@@ -25,6 +26,7 @@ from temperance._fused.elementary import (
     aligned,
     as_contiguous,
     exponentials,
+    fetch,
     inlined,
     jit,
     larger,
@@ -139,6 +141,15 @@ def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any)
 
 
 @inlined()
+def _fetch_rows(flat: Any, y: Any, start: Any, n_classes: Any) -> None:
+    """Ask for 64 rows and their labels, which come while those before are worked on."""
+    for k in range(start * n_classes, (start + ALL) * n_classes, U(LINE // flat.itemsize)):
+        fetch(flat, k)
+    for i in range(start, start + ALL, U(LINE // y.itemsize)):
+        fetch(y, i)
+
+
+@inlined()
 def _settle(lanes: Any, edges: Any) -> None:
     """Compare confidences that are near an edge with the edge itself."""
     for i in range(ALL):
@@ -243,12 +254,13 @@ def _wide_evaluation(
 def _narrow_evaluation(
     z: Any, y: Any, weight: Any, edges: Any, limit: float, sums: Any, x: Any, e: Any, lanes: Any
 ) -> Any:
-    n_bins, product = U(edges.size - 1), 1.0
+    n_bins, product, flat = U(edges.size - 1), 1.0, z.reshape(z.size)
     for start in range(0, z.shape[0], LANES):
         rows = z[start : start + LANES]
         lay(rows, x, lanes)
         if not _total(x[rows.shape[1] + 1]) <= limit:
             return False
+        _fetch_rows(flat, y, U(start + LANES), U(rows.shape[1]))
         _narrow_rows(rows, y, start, x, e, lanes)
         _close(lanes, edges)
         if weight.size == 0 and rows.shape[0] == LANES:

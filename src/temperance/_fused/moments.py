@@ -26,6 +26,7 @@ from temperance._fused.elementary import (
     as_contiguous,
     desk,
     exponentials,
+    fetch,
     inlined,
     jit,
     larger,
@@ -128,7 +129,6 @@ _NO_SUMS, _NO_TOTALS = (0.0,) * ORDERS, (0.0,) * _TOTALS
 plus_powers = formula(lambda sums, u, e: _plus(sums, _powers(u, e)[1:]), ORDERS)
 plus_row = formula(_plus_row, _TOTALS)
 put_row, add_pair, add_totals = (formula(f, 0) for f in (_put_row, _add_pair, _add_totals))
-fetch = formula(lambda row, k: row.fetch(k), 0)
 
 
 # ----------------------------------------------------------------------------------- loops
