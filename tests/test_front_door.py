@@ -74,6 +74,16 @@ def test_what_a_bias_leaves_unknown_moves_the_ends_apart(scene, cal, monkeypatch
     np.testing.assert_allclose(gaps, expected, rtol=0.02)
 
 
+def test_a_map_is_never_less_sure_than_the_prior_makes_it(monkeypatch):
+    """To say the most frequent class always is right as often as that occurs."""
+    q = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
+    s = scenes.shifted(k=5, n=4000, signal=1.0, home=3.0, scale=9.0, offset=OFFSET, prior=q)
+    monkeypatch.setattr("temperance.beliefs.MOVED", 50.0)  # nothing is known of what is moved
+    cal = tp.calibrate(s.target, prior=q, source=s.source)
+    assert cal.temperature.high < 100 * cal.temperature.value
+    assert cal.accuracy.low > 0.5
+
+
 def test_a_bias_that_changes_nothing_leaves_no_doubt(monkeypatch):
     s = scenes.shifted(k=5, n=2000, signal=2.0, home=3.0, scale=6.0)
     plain = tp.calibrate(s.target, prior=s.prior, source=s.source, bias=False)

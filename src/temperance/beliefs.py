@@ -108,15 +108,20 @@ def _prior_error(sample: Sample, scene: Scene, generator: np.random.Generator) -
 
 
 def _moved_apart(biases: Biases, shrink: float, solutions: list[Solution]) -> list[Solution]:
-    """Return the solutions, the ends less and more sure by what a bias leaves unknown."""
+    """Return the solutions, the ends less and more sure by what a bias leaves unknown.
+
+    A calibrated map is at least as sure as one that always says the most frequent class.
+    """
     sample, (t, b) = biases.sample, solutions[0]
     moved = float(((sample.z / t + b).argmax(axis=1) != sample.predicted).mean())
     if moved == 0:
         return solutions
-    middle, *ends = (log_odds(sample.beliefs(*one).sure) for one in solutions)
+    said = [sample.beliefs(*one) for one in solutions]
+    middle, *ends = (log_odds(one.sure) for one in said)
+    least = min(log_odds(float(said[0].share.max())) + np.log(CHANCE), *ends)
     further = [solutions[0]]
     for sign, (start, _), end in zip((-1, 1), solutions[1:], ends, strict=True):
-        sure = expit(middle + sign * np.hypot(end - middle, Z90 * MOVED * moved))
-        t = match_biased_confidence(biases, shrink, max(sure, CHANCE / len(b)), start)
+        sure = middle + sign * np.hypot(end - middle, Z90 * MOVED * moved)
+        t = match_biased_confidence(biases, shrink, expit(max(sure, least)), start)
         further.append((t, shrink * biases.at(t)))
     return further
