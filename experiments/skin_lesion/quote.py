@@ -28,7 +28,8 @@ def clinic(name: str) -> str:
     """One unseen clinic: what was said of it without labels, and what its labels say."""
     record = read(name)
     value, low, high = record["estimated_accuracy"]
-    true = record["calibrators"]["prior-matched, clinic mix"].get("accuracy", [float("nan")])[0]
+    given = "prior-matched, clinic mix" if record["verdict"] == "improved" else "TS, source"
+    true = record["calibrators"][given].get("accuracy", [float("nan")])[0]
     said = (
         f"{record['rows']:,} pictures of {record['lesions']:,} lesions, {record['melanomas']} of "
         f"them melanomas. Verdict of `temperance.calibrate` with the clinic's mix: "
