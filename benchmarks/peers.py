@@ -272,11 +272,11 @@ def parts(*, quick: bool) -> dict[str, Callable[[], Row]]:
     """Return what there is to measure, by name."""
     sizes = {(500, 10): 1, (2_000, 100): 1} if quick else SIZES
     small, large, n = list(sizes)[:2], list(sizes)[-1], 20_000 if quick else 1_000_000
-    rounds = 1 if quick else 5
+    rounds = 1 if quick else 12  # a busy neighbour spoils some
     return {
         "temperature": lambda: {f"{n}x{k}": temperature(n, k, r) for (n, k), r in sizes.items()},
         "affine": lambda: {
-            f"{kind}, {n}x{k}": affine(kind, n, k, 1 if quick else 3)
+            f"{kind}, {n}x{k}": affine(kind, n, k, 1 if quick else 7)
             for (n, k) in small
             for kind in ("vector", "matrix")
         },
