@@ -21,6 +21,7 @@ gives two more derivatives: they cost it little, and a fit is done after one pas
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from functools import cache
@@ -51,10 +52,9 @@ def fused() -> ModuleType | None:
     if os.environ.get(SWITCH) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return None
     try:
-        from temperance import _fused
+        return importlib.import_module("temperance._fused")
     except ImportError:  # not installed, or too old for this NumPy
         return None
-    return _fused
 
 
 def temperature_moments(block: Block, beta: float, *, rough: bool = False) -> Totals:
