@@ -138,4 +138,4 @@ def test_headings_lead_through_the_page_by_keyboard(opened, pages):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Confidence"
     page.keyboard.press("Enter")
-    assert page.url.endswith("#confidence")
+    page.wait_for_url(lambda url: url.endswith("#confidence"))  # the browser tells a moment later
