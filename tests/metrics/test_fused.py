@@ -9,7 +9,7 @@ import pytest
 from simulated import logits
 
 import temperance as tp
-from temperance import metrics
+from temperance import InputError, metrics
 from temperance.metrics._outcomes import Outcomes, outcomes
 from temperance.rows import Block
 
@@ -95,6 +95,18 @@ def test_in_one_pass_too_the_first_of_equal_logits_is_chosen():
     assert metrics.evaluate(z, y).accuracy == (z.argmax(axis=1) == y).mean()
 
 
+@pytest.mark.parametrize("beyond", [0, 1 << 40, (1 << 63) - 101, -101, -(1 << 63)])
+@pytest.mark.parametrize("row", [0, 63, 64, 30_004])
+@pytest.mark.parametrize("k", [10, 100])
+def test_a_label_without_a_column_is_found_in_the_pass(k, row, beyond):
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(30_005, k)), rng.integers(k, size=30_005)
+    y[row] = k + beyond
+    for given in (z, np.where(np.arange(30_005)[:, None] == row, np.nan, z)):  # labels come first
+        with pytest.raises(InputError, match=f"Row {row} holds {y[row]};"):
+            metrics.evaluate(given, y)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_laid_side_by_side(dtype):
     numba, layout = pytest.importorskip("numba"), pytest.importorskip("temperance._fused.layout")
@@ -111,18 +123,16 @@ def test_rows_are_laid_side_by_side(dtype):
 
 def test_exponentials_of_metrics_are_right_to_rounding():
     mpmath, numba = pytest.importorskip("mpmath"), pytest.importorskip("numba")
-    tallies = pytest.importorskip("temperance._fused.tallies")
-    part, to_powers = tallies.part, tallies.to_powers
+    exponentiate = pytest.importorskip("temperance._fused.tallies").exponentiate
 
     @numba.njit
-    def powers(u, n, zeros):
+    def powers(u, es, zeros):
         for i in range(0, u.size, 16):
-            part(u, u, n, zeros, i)
-            to_powers(u, n, i)
+            exponentiate(u, es, zeros, i)
 
     u = -np.concatenate([[0.0, 1e-300, 1e-9, 705.0], np.linspace(0, 40, 1020)])
-    got = u.copy()
-    powers(got, np.zeros(u.size), np.zeros(u.size))
+    got = np.empty(u.size)
+    powers(u, got, np.zeros(u.size))
     exact = np.array([float(mpmath.exp(mpmath.mpf(v))) for v in u])
     np.testing.assert_allclose(got, exact, rtol=3e-15, atol=1e-100)
     assert got[0] == got[1] == 1

@@ -11,11 +11,13 @@ from temperance._checks.errors import (
 )
 from temperance._checks.labels import (
     check_classes,
+    check_indices,
     check_labels,
     check_prior,
     check_sample_weight,
     check_weight_sum,
     check_weights,
+    read_labels,
 )
 from temperance._checks.logits import (
     LARGEST,
@@ -47,6 +49,7 @@ __all__ = [
     "check_choice",
     "check_classes",
     "check_finite",
+    "check_indices",
     "check_integer",
     "check_labels",
     "check_logits",
@@ -61,4 +64,5 @@ __all__ = [
     "check_values",
     "check_weight_sum",
     "check_weights",
+    "read_labels",
 ]

@@ -49,6 +49,20 @@ def check_labels(
     With ``classes``, hard labels are looked up in it; without, they index the columns. The first
     row has the number ``start``.
     """
+    y = read_labels(labels, n_rows, n_classes, classes, name, start)
+    check_indices(y, n_classes, name, start)
+    return y
+
+
+def read_labels(
+    labels: object,
+    n_rows: int,
+    n_classes: int,
+    classes: Sequence[object] | None = None,
+    name: str = "labels",
+    start: int = 0,
+) -> NDArray[Any]:
+    """Return the same, but leave it to `check_indices` whether class indices have a column."""
     needed = f"the fit requires {name} to be passed, but the target {name} is None."
     y = _plain(labels, name, f"hold one class index per row: {needed}")
     if y.ndim == 2 and y.dtype.kind == "f":
@@ -69,14 +83,20 @@ def check_labels(
             f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
         )
         raise InputError(msg)
-    if y.min() < 0 or y.max() >= n_classes:
+    if y.dtype == np.uint64:
+        check_indices(y, n_classes, name, start)  # before they might become negative
+    return y.astype(np.int64, copy=False)
+
+
+def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: int = 0) -> None:
+    """Raise unless hard labels index the columns; soft ones do not."""
+    if y.ndim == 1 and (y.min() < 0 or y.max() >= n_classes):
         row = int(np.argmax((y < 0) | (y >= n_classes)))
         msg = (
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
             f"{start + row} holds {int(y[row])}; drop rows to be ignored before fitting."
         )
         raise InputError(msg)
-    return y.astype(np.int64, copy=False)
 
 
 def _check_soft_labels(

@@ -15,7 +15,6 @@ from temperance._checks import LARGEST
 from temperance._fused.elementary import (
     CHUNK,
     LANES,
-    LINE,
     LOG2_E,
     LOWEST,
     NARROW,
@@ -26,7 +25,6 @@ from temperance._fused.elementary import (
     aligned,
     as_contiguous,
     exponentials,
-    fetch,
     inlined,
     jit,
     larger,
@@ -52,15 +50,14 @@ from temperance._fused.tallies import (
     S,
     add_classes,
     compare,
+    exponentiate,
     find_place,
     finish,
-    part,
     plus_one,
     plus_weighted,
     put_ones,
     put_own,
     put_weighted,
-    to_powers,
     unpack,
 )
 
@@ -121,32 +118,28 @@ def _wide_row(row: Any, y: Any, exponents: Any, powers: Any, lanes: Any, i: Any)
 
 
 @inlined()
-def _narrow_rows(rows: Any, y: Any, start: Any, x: Any, powers: Any, lanes: Any) -> None:
+def _narrow_rows(labels: Any, x: Any, powers: Any, lanes: Any) -> None:
     """Write the lanes of up to 64 rows in x, in short loops, as for wide rows."""
-    n_classes, rs, ns = U(rows.shape[1]), powers[0], powers[1]
+    n_classes = U(powers.shape[0])
     for k in range(n_classes):
-        column, first = x[k], k * ALL
         for i in range(U(0), ALL, U(VECTOR)):
-            part(column, rs[first:], ns[first:], lanes, i)
-    for i in range(U(0), n_classes * ALL, U(VECTOR)):
-        to_powers(rs, ns, i)
+            exponentiate(x[k], powers[k], lanes, i)
     for i in range(U(0), ALL, U(VECTOR)):
-        add_classes(rs, lanes, i, n_classes)
-    for i in range(U(rows.shape[0])):
-        label = y[U(start) + i]
-        put_own(x, rs, lanes, label, i)
-        lanes[RIGHT + i] = label
+        add_classes(powers, lanes, i, n_classes)
+    for i in range(U(labels.size)):
+        put_own(x, powers, lanes, labels[i], i)
+        lanes[RIGHT + i] = labels[i]
     for i in range(U(0), ALL, U(VECTOR)):
         compare(x[n_classes], lanes, i)
 
 
 @inlined()
-def _fetch_rows(flat: Any, y: Any, start: Any, n_classes: Any) -> None:
-    """Ask for 64 rows and their labels, which come while those before are worked on."""
-    for k in range(start * n_classes, (start + ALL) * n_classes, U(LINE // flat.itemsize)):
-        fetch(flat, k)
-    for i in range(start, start + ALL, U(LINE // y.itemsize)):
-        fetch(y, i)
+def _are_classes(labels: Any, n_classes: Any) -> bool:
+    """Return whether labels are numbers of classes: neither these nor what is left is negative."""
+    signs = 0
+    for i in range(U(labels.size)):
+        signs |= labels[i] | (n_classes - 1 - labels[i])
+    return signs >= 0
 
 
 @inlined()
@@ -227,9 +220,8 @@ def _wide_outcomes(z: Any, y: Any, columns: Any, exponents: Any, powers: Any, la
 
 def _narrow_outcomes(z: Any, y: Any, columns: Any, x: Any, powers: Any, lanes: Any) -> None:
     for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
-        lay(rows, x, lanes)
-        _narrow_rows(rows, y, start, x, powers, lanes)
+        lay(z[start : start + LANES], x, lanes)
+        _narrow_rows(y[start : start + LANES], x, powers, lanes)
         for i in range(ALL):
             finish(lanes, U(i))
         _write(lanes, columns[:, start : start + LANES])
@@ -240,10 +232,12 @@ def _wide_evaluation(
 ) -> Any:
     n_bins = U(edges.size - 1)
     for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
+        rows, labels = z[start : start + LANES], y[start : start + LANES]
         count = U(rows.shape[0])
+        if not _are_classes(labels, rows.shape[1]):
+            return False
         for i in range(rows.shape[0]):
-            _wide_row(rows[i], U(y[start + i]), u, e, lanes, U(i))
+            _wide_row(rows[i], U(labels[i]), u, e, lanes, U(i))
         if not _total(lanes[ENERGY : ENERGY + count]) <= limit:
             return False
         _close(lanes, edges)
@@ -254,14 +248,13 @@ def _wide_evaluation(
 def _narrow_evaluation(
     z: Any, y: Any, weight: Any, edges: Any, limit: float, sums: Any, x: Any, e: Any, lanes: Any
 ) -> Any:
-    n_bins, product, flat = U(edges.size - 1), 1.0, z.reshape(z.size)
+    n_bins, product = U(edges.size - 1), 1.0
     for start in range(0, z.shape[0], LANES):
-        rows = z[start : start + LANES]
+        rows, labels = z[start : start + LANES], y[start : start + LANES]
         lay(rows, x, lanes)
-        if not _total(x[rows.shape[1] + 1]) <= limit:
+        if not (_total(x[rows.shape[1] + 1]) <= limit and _are_classes(labels, rows.shape[1])):
             return False
-        _fetch_rows(flat, y, U(start + LANES), U(rows.shape[1]))
-        _narrow_rows(rows, y, start, x, e, lanes)
+        _narrow_rows(labels, x, e, lanes)
         _close(lanes, edges)
         if weight.size == 0 and rows.shape[0] == LANES:
             product = _add_all(lanes, n_bins, sums, product)
@@ -303,7 +296,7 @@ def _work(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     lanes, k = aligned(1.0, int(END)), z.shape[1]
     if k > NARROW:
         return aligned(LOWEST, CHUNK), aligned(0.0, CHUNK), lanes
-    return aligned(0.0, k + 2, LANES, dtype=z.dtype), aligned(0.0, 2, k * LANES), lanes
+    return aligned(0.0, k + 2, LANES, dtype=z.dtype), aligned(0.0, k, LANES), lanes
 
 
 def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
@@ -323,7 +316,8 @@ def evaluation(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Return sums of weight, accuracy, NLL, Brier score, what `bin_sums` returns, and the reach.
 
-    That is a bound of the logits, or 0 where they are small, or NaN where one is not finite.
+    That is a bound of the logits, or 0 where they are small, or NaN where one is not finite or a
+    label is none.
     """
     z, n_bins = as_contiguous(z), edges.size - 1
     given = z, np.ascontiguousarray(y), _NONE if weight is None else np.ascontiguousarray(weight)

@@ -17,9 +17,9 @@ from temperance._fused.elementary import (
 )
 from temperance._fused.traced import STRICT, formula, repeated
 
-# In lanes: max z; with u = z - max z and e = exp u, the sums of e
-# and of e², u and e of the label, whether it is predicted; at last confidence, Brier score, the bin
-# and what the row adds to the counts of that.
+# In lanes: max z; with u = z - max z and e = exp u, the sums of e and of e², u and e of the label,
+# whether it is predicted; at last confidence, Brier score, the bin and what the row adds to the
+# counts of that.
 TOP, S, SQUARES, OWN, OWN_E, RIGHT, SURE, BRIER, PLACE, TALLY, ENERGY, END = (
     U(LANES * j) for j in range(12)
 )
@@ -43,20 +43,17 @@ _EXP = (
 )
 
 
-def _part(column: Any, rs: Any, ns: Any, lanes: Any, i: Any) -> None:
-    """Write ``u = n log 2 + r`` of one class, n whole and in the last bits of a large number."""
+def _exponentiate(column: Any, es: Any, lanes: Any, i: Any) -> None:
+    """Write e of one class: ``u = n log 2 + r`` with n whole, ``e = 2^n exp r``.
+
+    Even and odd powers of r are summed apart, which need not wait for each other.
+    """
     u = column[i].widened() - lanes[i]
     u = u.above(LOWEST * LN2, u, u.constant(LOWEST * LN2))
     n = u * LOG2_E + SHIFT
-    ns[i] = n
-    rs[i] = u - (n - SHIFT) * LN2
-
-
-def _to_powers(rs: Any, ns: Any, i: Any) -> None:
-    """Replace r by ``e = 2^n exp r``: even and odd powers apart, which need not wait for others."""
-    r, coefficients = rs[i], (*_EXP, 1.0)
+    r, coefficients = u - (n - SHIFT) * LN2, (*_EXP, 1.0)
     even, odd = (horner(r * r, *coefficients[first::2]) for first in (0, 1))
-    rs[i] = ((odd * r + even).bits() + (ns[i].bits() << 52)).number()
+    es[i] = ((odd * r + even).bits() + (n.bits() << 52)).number()
 
 
 def _add_classes(es: Any, lanes: Any, i: Any, n_classes: Any) -> None:
@@ -155,8 +152,8 @@ def _unpack(bins: Any, j: Any, n_bins: Any) -> None:
             bins[r] = bins[r] + x
 
 
-part, to_powers, add_classes, compare = (
-    formula(f, 0, STRICT, width=VECTOR) for f in (_part, _to_powers, _add_classes, _compare)
+exponentiate, add_classes, compare = (
+    formula(f, 0, STRICT, width=VECTOR) for f in (_exponentiate, _add_classes, _compare)
 )
 put_own, finish, put_weighted, put_ones, unpack = (
     formula(f, 0, STRICT) for f in (_put_own, _finish, _put_weighted, _put_ones, _unpack)

@@ -102,13 +102,13 @@ def compiled_sums(block: Block, edges: Floats) -> Totals | None:
 def summed(rows: Rows, statistic: Statistic) -> tuple[Floats, Floats, bool]:
     """Return sums of weight, accuracy, NLL and Brier, those of bins, and whether there are weights.
 
-    ``statistic`` gives them of a block, and a number that is NaN where a logit is, which compiled
-    passes find out by the way.
+    ``statistic`` gives them of a block, and a number that is NaN where a logit is or where a label
+    has no column, which compiled passes find out by the way.
     """
     if fused() is None or rows.soft:
         totals = rows.reduce(statistic)
     else:
-        totals = rows.reduce_vouched(statistic, _are_sound, together=TOGETHER)
+        totals = rows.reduce_vouched(statistic, _are_sound, labels=True, together=TOGETHER)
     scores, bins, weighted, _ = totals
     return scores, bins, bool(weighted)
 

@@ -40,7 +40,7 @@ class ArrayRows(Rows):
         checked: bool = False,
     ) -> None:
         self.logits = to_numpy(logits) if on_host(logits) else detached(logits)
-        self.labels = labels
+        self._labels = labels
         self.weight = weight
         self.n_classes = int(logits.shape[1])
         self.labelled = labels is not None
@@ -48,8 +48,8 @@ class ArrayRows(Rows):
         self.passes = 0
         self._name = name
         self._file = _file_of(self.logits)
-        self._checked = checked
-        self._vouched = False  # whether what reads the values tells if they are not finite
+        self._checked = self._indexed = checked  # values of the logits, and of the labels
+        self._vouched = self._told = False  # whether what reads these tells if they are in order
         self._together = 1  # blocks that are read as one
 
     @property
@@ -57,10 +57,18 @@ class ArrayRows(Rows):
         """Return the number of rows."""
         return int(self.logits.shape[0])
 
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """Return the labels, whose values are checked when they are first asked for."""
+        if self._labels is not None and not self._indexed:
+            _checks.check_indices(self._labels, self.n_classes)
+            self._indexed = True
+        return self._labels
+
     def blocks(self) -> Iterator[Block]:
         """Yield slices; the first pass checks their values."""
         check = None if self._checked else _checks.BlockCheck(self._name)
-        whole = Block(self.logits, self.labels, self.weight)
+        whole = Block(self.logits, self._labels if self._told else self.labels, self.weight)
         n, size = self.n, self._n_together()
         release = self._releaser(size)
         for start in range(0, n, size):
@@ -83,10 +91,16 @@ class ArrayRows(Rows):
         return statistic(block)
 
     def reduce_vouched(
-        self, statistic: Statistic, sound: Callable[[Totals], bool], together: int = 1
+        self,
+        statistic: Statistic,
+        sound: Callable[[Totals], bool],
+        *,
+        labels: bool = False,
+        together: int = 1,
     ) -> Totals:
-        """Look for NaN and infinity only where the statistic tells that there are some."""
-        self._vouched, self._together = not self._checked, together
+        """Look for values that are not in order only where the statistic tells that there are."""
+        known = self._checked and (self._indexed or not labels)
+        self._vouched, self._told, self._together = not self._checked, labels, together
 
         def quiet(block: Block) -> Totals:
             with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
@@ -94,13 +108,14 @@ class ArrayRows(Rows):
 
         try:
             totals = self.reduce(quiet)
-            if not self._vouched or sound(totals):
+            if known or sound(totals):
+                self._indexed = self._indexed or labels
                 return totals
-        except _checks.InputError:  # of several things that are wrong with values NaN comes first
-            if not self._vouched:
+        except _checks.InputError:  # of several things that are wrong the values come first
+            if known:
                 raise
         finally:
-            self._vouched, self._together = False, 1
+            self._vouched, self._told, self._together = False, False, 1
         self._checked = False
         return self.reduce(statistic)
 

@@ -98,14 +98,20 @@ class Rows(ABC):
         return total
 
     def reduce_vouched(
-        self, statistic: Statistic, sound: Callable[[Totals], bool], together: int = 1
+        self,
+        statistic: Statistic,
+        sound: Callable[[Totals], bool],
+        *,
+        labels: bool = False,
+        together: int = 1,
     ) -> Totals:
         """Return the same of a statistic that tells whether the values were fit to compute with.
 
-        Rows in memory need not look for NaN and infinity then, unless it tells that there are some.
-        One that makes no copies of a block is given several of those ``together``.
+        Rows in memory need not look for NaN and infinity then, nor for ``labels`` that are none if
+        it tells of those too, unless it says that there are some. One that makes no copies of a
+        block is given several of those ``together``.
         """
-        del sound, together
+        del sound, labels, together
         return self.reduce(statistic)
 
     def _n_blocks(self) -> int:

@@ -80,7 +80,7 @@ def _array_rows(
 ) -> ArrayRows:
     z = _checks.check_logits(logits, name)
     n, k = (int(s) for s in z.shape)
-    y = None if labels is None else _checks.check_labels(labels, n, k, classes)
+    y = None if labels is None else _checks.read_labels(labels, n, k, classes)
     w = _checks.check_sample_weight(sample_weight, n)
     return ArrayRows(z, y, w, name=name)
 
