@@ -184,16 +184,6 @@ def as_contiguous(z: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(z.astype(np.float32) if z.dtype.itemsize < 4 else z)
 
 
-def aligned(fill: float, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return a work array that begins with a line of the cache: no vector then lies on two."""
-    kind = np.dtype(dtype)
-    size, spare = math.prod(shape), LINE // kind.itemsize
-    room = np.empty(size + spare, kind)
-    room.fill(fill)
-    start = -room.__array_interface__["data"][0] % LINE // kind.itemsize
-    return room[start : start + size].reshape(shape)
-
-
 class _Desk(threading.local):
     """What a thread writes on, again and again: it stays in the cache."""
 
@@ -205,8 +195,10 @@ _DESK = _Desk()
 
 def desk(*sizes: int) -> list[NDArray[np.float64]]:
     """Return work arrays of one call, each a multiple of a line long, with what the last left."""
-    total = sum(sizes)
-    if _DESK.room.size < total:
-        _DESK.room = aligned(0.0, total)
+    total, spare = sum(sizes), LINE // 8
+    if _DESK.room.size < total:  # it begins with a line of the cache: no vector then lies on two
+        room = np.zeros(total + spare)
+        start = -room.ctypes.data % LINE // 8
+        _DESK.room = room[start : start + total]
     ends = itertools.accumulate(sizes)
     return [_DESK.room[end - size : end] for size, end in zip(sizes, ends, strict=True)]

@@ -22,8 +22,8 @@ from temperance._fused.elementary import (
     SUMS,
     VECTOR,
     U,
-    aligned,
     as_contiguous,
+    desk,
     exponentials,
     inlined,
     jit,
@@ -292,11 +292,17 @@ def _evaluation(wide: bool, dtype: np.dtype[Any]) -> Any:
 
 
 def _work(z: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Arrays in which a kernel keeps what it has of some rows."""
-    lanes, k = aligned(1.0, int(END)), z.shape[1]
+    """Arrays in which a kernel keeps what it has of some rows; those of the last may be fewer."""
+    k = z.shape[1]
     if k > NARROW:
-        return aligned(LOWEST, CHUNK), aligned(0.0, CHUNK), lanes
-    return aligned(0.0, k + 2, LANES, dtype=z.dtype), aligned(0.0, k, LANES), lanes
+        exponents, powers, lanes = desk(CHUNK, CHUNK, int(END))
+        lanes.fill(1.0)
+        return exponents, powers, lanes
+    x, powers, lanes = desk((k + 2) * LANES, k * LANES, int(END))
+    x.fill(0.0)
+    lanes.fill(1.0)
+    columns = x.view(z.dtype)[: x.size].reshape(k + 2, LANES)
+    return columns, powers.reshape(k, LANES), lanes
 
 
 def outcomes(z: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
