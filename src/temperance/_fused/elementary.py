@@ -97,7 +97,7 @@ def power_of_two(x: Any, digits: int, *coefficients: float) -> Any:
     return (horner(f, *coefficients, 1.0).bits() + (shifted.bits() << digits)).number()
 
 
-def _exp2(x: Any) -> Any:
+def two_to(x: Any) -> Any:
     """Return 2^x for -1021 ≤ x ≤ 0."""
     return power_of_two(
         x,
@@ -137,10 +137,8 @@ def logarithm(s: Any) -> Any:
     return n * LN2_HIGH + ((f + f * g * q) * 2 + n * LN2_LOW)
 
 
-exp2 = formula(_exp2, flags=STRICT)
+exp2 = formula(two_to, flags=STRICT)
 log = formula(logarithm, flags=STRICT)
-
-
 fetch = formula(lambda numbers, i: numbers.fetch(i), 0)
 
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from temperance._fused.elementary import (
-    LANES,
-    LN2,
-    LOG2_E,
-    LOWEST,
-    VECTOR,
-    U,
-    horner,
-    logarithm,
-)
+from temperance._fused.elementary import LANES, LOG2_E, LOWEST, VECTOR, U, logarithm, two_to
 from temperance._fused.traced import STRICT, formula, repeated
 
 # In lanes: max z; with u = z - max z and e = exp u, the sums of e and of e², u and e of the label,
@@ -28,32 +19,11 @@ COPIES = 4  # of the bins
 SHIFT = 1.5 * 2.0**52  # added to a number, leaves the nearest integer in its last bits
 _PACKED = 2.0**26  # a count of rows and this times that of the right ones are one number
 
-# Of exp r for |r| ≤ log(2) / 2, the highest power first: right to 3e-16.
-_EXP = (
-    2.7491962564799756e-07,
-    2.7639204657179976e-06,
-    2.4801900443522024e-05,
-    0.00019841173045805863,
-    0.001388888852879277,
-    0.00833333338297482,
-    0.0416666666682044,
-    0.16666666666564545,
-    0.4999999999999798,
-    1.0000000000000056,
-)
-
 
 def _exponentiate(column: Any, es: Any, lanes: Any, i: Any) -> None:
-    """Write e of one class: ``u = n log 2 + r`` with n whole, ``e = 2^n exp r``.
-
-    Even and odd powers of r are summed apart, which need not wait for each other.
-    """
-    u = column[i].widened() - lanes[i]
-    u = u.above(LOWEST * LN2, u, u.constant(LOWEST * LN2))
-    n = u * LOG2_E + SHIFT
-    r, coefficients = u - (n - SHIFT) * LN2, (*_EXP, 1.0)
-    even, odd = (horner(r * r, *coefficients[first::2]) for first in (0, 1))
-    es[i] = ((odd * r + even).bits() + (n.bits() << 52)).number()
+    """Write e of one class."""
+    u = (column[i].widened() - lanes[i]) * LOG2_E
+    es[i] = two_to(u.above(LOWEST, u, u.constant(LOWEST)))
 
 
 def _add_classes(es: Any, lanes: Any, i: Any, n_classes: Any) -> None:
