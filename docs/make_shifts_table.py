@@ -28,18 +28,14 @@ def table() -> str:
         ratios = [sizes[side][name][key] for side, key in columns]
         lines.append([name.replace("_", " "), *map(shown, ratios)])
     slowest = max(names, key=lambda name: names[name]["peer_us"]).replace("_", " ")
-    sums = {
-        "all, one after the other": "{}",
-        f"all but {slowest}": "{}_without_the_slowest",
-        "geometric mean": "{}",
+    together = {
+        "all, one after the other": "ratio",
+        f"all but {slowest}": "ratio_without_the_slowest",
+        "geometric mean": "geometric_mean",
     }
-    for words, name in sums.items():
-        mean = words == "geometric mean"
-        keys = [
-            (side, key.replace("ratio", "geometric_mean") if mean else key) for side, key in columns
-        ]
-        ratios = [record["together"][side][name.format(key)] for side, key in keys]
-        lines.append([f"**{words}**", *map(shown, ratios)])
+    for words, name in together.items():
+        sums = [record["together"][side][key.replace("ratio", name)] for side, key in columns]
+        lines.append([f"**{words}**", *map(shown, sums)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -25,7 +25,8 @@ def test_the_tables_of_the_manual_are_those_of_the_record(name):
 
 
 def test_the_record_is_complete():
-    assert TABLES["shifts.md"]().count("\n") == 2 + len(shifts.CORRUPTIONS) + 3
+    head, together = 2, 3  # lines above the corruptions, and below
+    assert TABLES["shifts.md"]().count("\n") == head + len(shifts.CORRUPTIONS) + together
     for rows in DISTANCES.values():
         assert set(rows) == set(shifts.CORRUPTIONS) - {"elastic_transform"}
 

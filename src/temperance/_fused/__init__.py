@@ -1,10 +1,10 @@
 # pyright: basic
 """The passes of `temperance._kernels`, the metrics and the label-free fits, compiled (``fast``).
 
-A row is read once and everything about it is summed while it is in the first-level cache; nothing
-of the size of a block is written. Rows of many classes (*wide*) are summed one after the other.
-Rows of few classes (*narrow*) would leave most of a vector empty, so 64 of them are laid side by
-side, one to a lane.
+A row is read once and everything about it is summed while it is in the first-level cache. Nothing
+of the size of a block is written, but for rows that are read many times over (`lay_out`). Rows of
+many classes (*wide*) are summed one after the other. Rows of few classes (*narrow*) would leave
+most of a vector empty, so 64 of them are laid side by side, one to a lane.
 
 Machine code is kept beside these files or, where that cannot be written, in the user's cache. Every
 function here is compiled when it is first called for a dtype, never at import. They release the

@@ -1,7 +1,8 @@
 # pyright: basic
-"""exp and log as polynomials, so that LLVM turns loops of them into vector instructions.
+"""What every kernel is made with: how it is compiled and kept, exp and log, room to write on.
 
-They need no library and are right to 8e-16 and 3e-16, against mpmath in the tests.
+exp and log are polynomials, so that LLVM turns loops of them into vector instructions. They need no
+library and are right to 8e-16 and 3e-16, against mpmath in the tests.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ STRICT = {"contract"}
 
 _BITS = {ir.DoubleType(): ir.IntType(64), ir.FloatType(): ir.IntType(32)}
 _FLOATS = {bits: number for number, bits in _BITS.items()}
-_FOR_READING, _TO_KEEP, _DATA = (ir.IntType(32)(n) for n in (0, 3, 1))
 
 intrinsic: Any = extending.intrinsic
 
@@ -149,12 +148,16 @@ class Numbers:
         self.builder.store(number.value, self._at(index), align=self.size)
 
     def fetch(self, index: Any) -> None:
-        """Ask for the line of the cache that holds a number, and wait for nothing."""
-        place = self.builder.bitcast(self._at(index), ir.IntType(8).as_pointer())
-        how = _FOR_READING, _TO_KEEP, _DATA
-        kind = ir.FunctionType(ir.VoidType(), [place.type, *(one.type for one in how)])
-        name = self.builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        self.builder.call(name, [place, *how])
+        """Have a number in the cache soon."""
+        prefetch(self.builder, self._at(index))
+
+
+def prefetch(builder: Any, place: Any, *, to_write: bool = False) -> None:
+    """Ask for the line of the cache at an address, and wait for nothing."""
+    at, to_keep, of_data = builder.bitcast(place, ir.IntType(8).as_pointer()), 3, 1
+    how = [ir.IntType(32)(int(n)) for n in (to_write, to_keep, of_data)]
+    kind = ir.FunctionType(ir.VoidType(), [at.type, *(one.type for one in how)])
+    builder.call(builder.module.declare_intrinsic("llvm.prefetch", [at.type], kind), [at, *how])
 
 
 def repeated(count: Number, change: Callable[..., tuple[Any, ...]], *start: Number) -> list[Number]:

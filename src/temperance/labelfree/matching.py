@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.labelfree.sample import Beliefs, Sample
+    from temperance.labelfree.sample import Means, Sample
 
     Matrix = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def match_prior(sample: Sample, temperature: float, q: Matrix) -> Matrix:
 def match_belief(biases: Biases, shrink: float, accuracy: float, start: float, end: float) -> float:
     """Return T at which, with the shrunken bias, predictions are believed as they deserve.
 
-    It lies between ``start`` and ``end``, and is the better of the two where they are not.
+    It lies between ``start`` and ``end``; where no T there does so, it is the nearer of the two.
     """
     ends = min(start, end), max(start, end)
     return _match_with_bias(biases, shrink, Root(start, ends), lambda said: said.kept - accuracy)
@@ -73,7 +73,7 @@ def match_biased_confidence(biases: Biases, shrink: float, accuracy: float, star
 
 
 def _match_with_bias(
-    biases: Biases, shrink: float, root: Root, excess: Callable[[Beliefs], float]
+    biases: Biases, shrink: float, root: Root, excess: Callable[[Means], float]
 ) -> float:
     def at(biases: Biases, t: float) -> float:
         return excess(biases.sample.beliefs(t, shrink * biases.at(t)))

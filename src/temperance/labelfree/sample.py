@@ -35,7 +35,7 @@ def confidence(z: NDArray[Any], temperature: float) -> float:
     return float(probabilities(z, temperature).max(axis=1).mean())
 
 
-class Beliefs(NamedTuple):
+class Means(NamedTuple):
     """What a map says of a sample, on average."""
 
     share: Matrix
@@ -80,15 +80,15 @@ class Sample:
         """Return the scale of the logits, whatever was added to each class."""
         return spread(self.z)
 
-    def beliefs(self, temperature: float, bias: Matrix | float = 0.0) -> Beliefs:
+    def beliefs(self, temperature: float, bias: Matrix | float = 0.0) -> Means:
         """Return what softmax(z / T + b) says: compiled, to six digits."""
         b = np.zeros(self.z.shape[1]) + bias
         if self._compiled is not None:
             beta = self._scale / temperature
-            return Beliefs(*self._compiled.beliefs(self._blocks, self.predicted, beta, b)[:3])
+            return Means(*self._compiled.beliefs(self._blocks, self.predicted, beta, b)[:3])
         p = probabilities(self.z, temperature, b)
         kept = float(p[np.arange(len(p)), self.predicted].mean())
-        return Beliefs(p.mean(axis=0), float(p.max(axis=1).mean()), kept)
+        return Means(p.mean(axis=0), float(p.max(axis=1).mean()), kept)
 
     def covariances(self, temperature: float, bias: Matrix) -> Matrix:
         """Return the derivatives of the mean probabilities in the bias, mean diag(p) - p p'."""

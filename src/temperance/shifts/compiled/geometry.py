@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 
+from temperance._fused.traced import intrinsic
 from temperance.shifts.compiled.lines import compiled, inlined, larger, smaller
 from temperance.shifts.compiled.smoothing import smooth_plane, smoother, smoothing_room
 from temperance.shifts.geometry import affine_maps, smoothed_moves
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 ONE = 1 << 16  # a pixel, when places are whole numbers
 BYTES, WORDS, LONGS = (ir.VectorType(ir.IntType(bits), 4) for bits in (8, 32, 64))
-intrinsic: Any = extending.intrinsic
 
 
 def elastic(x: Any, constants: tuple[float, float, float], draws: Draws, out: Any) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 from numba.core import cgutils
 
+from temperance._fused.traced import intrinsic
 from temperance.shifts.blur import streak_weights
 from temperance.shifts.compiled.lines import compiled
 from temperance.shifts.compiled.stripes import WORD, data_of, walk
 
 FUSE = ("contract", "nsz", "nnan")
-intrinsic: Any = extending.intrinsic
 
 
 @lru_cache

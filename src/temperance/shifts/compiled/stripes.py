@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 from numba.core import cgutils
+
+from temperance._fused.elementary import LINE
+from temperance._fused.traced import intrinsic, prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WORD = ir.IntType(64)
-LINE = 64  # bytes of the cache that come together
 THIRD = 65536 // 3 + 1  # of 65,536: exact for the sums of three bytes
-intrinsic: Any = extending.intrinsic
 
 
 class _Bytes:
@@ -114,20 +115,16 @@ def _averaging(size: int) -> Any:
     return mean
 
 
-def _calling(writing: int) -> Any:
+def _calling(*, to_write: bool) -> Any:
     """Call n bytes into the cache that are needed soon: rows in turn are not foreseen."""
 
     @intrinsic
     def call(_: Any, flat: Any, start: Any, n: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data, number = data_of(context, builder, signature, args, 0), ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [data.type, number, number, number])
-            prefetch = builder.module.declare_intrinsic("llvm.prefetch", [data.type], kind)
-            flags = [ir.Constant(number, flag) for flag in (writing, 3, 1)]
-            line = ir.Constant(WORD, LINE)
+            data, line = data_of(context, builder, signature, args, 0), ir.Constant(WORD, LINE)
             with cgutils.for_range(builder, builder.udiv(args[2], line)) as loop:
                 place = builder.add(args[1], builder.mul(loop.index, line))
-                builder.call(prefetch, [builder.gep(data, [place]), *flags])
+                prefetch(builder, builder.gep(data, [place]), to_write=to_write)
             return context.get_dummy_value()
 
         return types.void(flat, start, n), generate
@@ -135,7 +132,7 @@ def _calling(writing: int) -> Any:
     return call
 
 
-call_to_read, call_to_write = (_calling(writing) for writing in (0, 1))
+call_to_read, call_to_write = (_calling(to_write=writing) for writing in (False, True))
 copy, mean_of_two, mean_of_three, mean_of_four = (_averaging(size) for size in (1, 2, 3, 4))
 
 

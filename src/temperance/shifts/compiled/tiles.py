@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import extending, types
+from numba import types
 from numba.core import cgutils
+
+from temperance._fused.traced import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +21,6 @@ SIDE = 8  # of a tile, and numbers in a vector
 ROWS = 6  # summed at once
 WORD = ir.IntType(64)
 FUSE = ("contract",)
-intrinsic: Any = extending.intrinsic
 
 
 class _Vectors:
