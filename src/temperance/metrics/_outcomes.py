@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-TOGETHER = 8  # blocks that a compiled pass, which writes nothing, takes at once
+TOGETHER = 16  # blocks that a compiled pass, which writes nothing, takes at once
 SMALL = 1 << 18  # elements up to which exponentials in float64 cost nothing worth saving
 
 
