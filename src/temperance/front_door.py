@@ -44,6 +44,7 @@ from temperance.rows import Rows, as_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.calibration import Verdict
     from temperance.labelfree.evidence import Evidence
 
     Matrix = NDArray[np.float64]
@@ -182,22 +183,11 @@ def _answer(
     z = scene.z
     own = probabilities(z, 1.0)
     if beliefs is None:
-        chosen, verdict, method = IDENTITY, "refused", "identity"
-        imagined = None
+        chosen, verdict, method, imagined = IDENTITY, "refused", "identity", None
     else:
         imagined = [_apply(m, z) for m in beliefs.maps]
-        before, after = _errors(own, imagined), _errors(imagined[0], imagined)
-        # A shift costs a model more than it admits, so that one is too modest must be certain; and
-        # so must be what a single estimate says.
-        surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
         alone = evidence is not None and len(evidence.estimates) == 1
-        certain = not (surer or alone) or bool((before >= after).all())
-        verdict = "improved" if certain and _exceeds(before, after) else "no-evidence"
-        chosen, method = beliefs.maps[0], "uts" if scene.profile is None else "prior-matched"
-        if verdict == "improved":
-            why = _reservation(before, after, imagined)
-        else:
-            chosen, method, why = _fall_back(scene, before, imagined)
+        chosen, verdict, method, why = _choose(scene, beliefs.maps[0], own, imagined, alone=alone)
         findings = [*findings, *why]
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
@@ -218,6 +208,24 @@ def _answer(
             "seed": seed,
         },
     )
+
+
+def _choose(
+    scene: Scene, found: Map, own: Matrix, imagined: list[Matrix], *, alone: bool
+) -> tuple[Map, Verdict, str, list[Finding]]:
+    """Return the map that was found if it is worth it, or what was there before, and the verdict.
+
+    A shift costs a model more than it admits, so that one is too modest must be certain; and so
+    must be what a single estimate says ``alone``.
+    """
+    before, after = _errors(own, imagined), _errors(imagined[0], imagined)
+    surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
+    certain = not (surer or alone) or bool((before >= after).all())
+    if certain and _exceeds(before, after):
+        method = "uts" if scene.profile is None else "prior-matched"
+        return found, "improved", method, _reservation(before, after, imagined)
+    chosen, method, why = _fall_back(scene, before, imagined)
+    return chosen, "no-evidence", method, why
 
 
 def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
