@@ -240,6 +240,31 @@ def test_a_penalty_identifies_what_the_rows_do_not(fit):
     assert nll(fit(*separable(), penalty=0.1), *separable()) < nll(tp.Temperature(1), *separable())
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(300, 2), (301, 10), (70, 100), (9, 1_100)])
+def test_compiled_residuals_are_those_of_a_long_softmax(n, k, weighted):
+    compiled = pytest.importorskip("temperance._fused", exc_type=ImportError).residuals
+    rng = np.random.default_rng(k)
+    v, y = rng.normal(size=(n, k)) * 3, rng.integers(k, size=n)
+    v[::7] *= 1e3  # rows that are sure, and rows that are surely wrong
+    w = rng.integers(3, size=n) * 0.7 if weighted else np.ones(n)
+    long, own = v.astype(np.longdouble), (np.arange(n), y)
+    p, is_missed = softmax(long), (softmax(long)[own] <= 0.5) & (w > 0)
+    loss, missed = compiled(v, y, w if weighted else None)
+    wanted = (w[:, None] * (p - np.eye(k)[y])).astype(float)
+    np.testing.assert_allclose(v, wanted, rtol=1e-12, atol=1e-14)
+    assert loss == pytest.approx(float(w @ (np.logaddexp.reduce(long, axis=1) - long[own])), 1e-13)
+    np.testing.assert_array_equal(missed, np.bincount(y[is_missed], minlength=k))
+
+
+@pytest.mark.parametrize("fit", [tp.fit_vector, tp.fit_matrix])
+def test_the_layout_of_the_logits_does_not_matter(fit):
+    z, y = miscalibrated(600, 4)
+    plain = fit(z, y)(z)
+    for same in (np.asfortranarray(z), np.repeat(z, 2, axis=1)[:, ::2], z[::-1][::-1]):
+        np.testing.assert_allclose(fit(same, y)(z), plain, atol=1e-7)
+
+
 def test_a_negative_penalty_is_refused():
     z, y = logits(50, 3)
     with pytest.raises(tp.InputError, match=r"penalty must be a finite number in \[0, inf\]"):

@@ -1,5 +1,5 @@
 # pyright: basic
-"""The passes of `temperance._kernels`, the metrics and the label-free fits, compiled (``fast``).
+"""The passes of every fit and of the metrics, compiled (extra ``fast``).
 
 A row is read once and everything about it is summed while it is in the first-level cache. Nothing
 of the size of a block is written, but for rows that are read many times over (`lay_out`). Rows of
@@ -17,6 +17,7 @@ from temperance._fused.metrics import bin_sums, evaluation, outcomes
 from temperance._fused.moments import temperature_moments
 from temperance._fused.odds import exponential_sums, log_odds, odds_mass, squared_sums
 from temperance._fused.profile import class_sums, cosines, row_lengths, weighted_mean
+from temperance._fused.residuals import residuals
 from temperance._fused.sample import beliefs, lay_out
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "log_odds",
     "odds_mass",
     "outcomes",
+    "residuals",
     "row_lengths",
     "squared_sums",
     "temperature_moments",

@@ -22,6 +22,7 @@ import numpy as np
 
 from temperance._arrays import to_numpy
 from temperance._checks import NotIdentified
+from temperance._kernels import fused
 from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 
@@ -199,35 +200,44 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any)
     """Return the NLL, its gradients, and how many of each class are not surely right, p_y ≤ 1/2."""
     z = _in_units(to_numpy(block.logits), unit, dtype)
     gain, bias = gain.astype(dtype), bias.astype(dtype)
-    v = (z @ gain.T if gain.ndim == 2 else z * gain) + bias
-    top = v.max(axis=1, keepdims=True)
-    p = np.exp(v - top)
-    total = p.sum(axis=1, keepdims=True)
-    p /= total
-    rows = np.arange(len(z))
+    v = z @ gain.T if gain.ndim == 2 else z * gain
+    v += bias
     y = block.labels
     assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
-    w = np.ones(z.shape[0]) if block.weight is None else block.weight
-    lse = (np.log(total) + top)[:, 0]
+    loss, missed = _residuals(v, y, block.weight)
+    d_gain = v.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", v, z)
+    return loss, d_gain, v.sum(axis=0), missed
+
+
+def _residuals(
+    v: NDArray[Any], y: NDArray[Any], weight: Vector | None
+) -> tuple[float, NDArray[np.int64]]:
+    """Replace v by ``w (softmax(v) - 1{y})``; return the NLL, and rows with p_y ≤ 1/2 by class."""
+    compiled = fused()
+    if compiled is not None and y.ndim == 1:
+        return compiled.residuals(v, y, weight)
+    rows, w = np.arange(len(v)), np.ones(len(v)) if weight is None else weight
+    v -= v.max(axis=1, keepdims=True)
+    own = v[rows, y] if y.ndim == 1 else np.vecdot(v, y)
+    np.exp(v, out=v)
+    total = v.sum(axis=1, keepdims=True)
+    v /= total
+    loss = float(w @ (np.log(total)[:, 0] - own))
     if y.ndim == 1:
-        loss = w @ (lse - v[rows, y])
-        own, sure = y, p[rows, y]
-        p[rows, y] -= 1
+        best, sure = y, v[rows, y]
+        v[rows, y] -= 1
     else:
-        loss = w @ (lse - np.einsum("ij,ij->i", v, y))
-        own, sure = y.argmax(axis=1), np.where(y == 1, p, 0).max(axis=1)
-        p -= y
-    p *= w[:, None]
-    d_gain = p.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", p, z)
-    missed = np.bincount(own[(sure <= 0.5) & (w > 0)], minlength=p.shape[1])
-    return float(loss), d_gain, p.sum(axis=0), missed
+        best, sure = y.argmax(axis=1), np.where(y == 1, v, 0).max(axis=1)
+        v -= y
+    v *= w[:, None]
+    return loss, np.bincount(best[(sure <= 0.5) & (w > 0)], minlength=v.shape[1])
 
 
 def _in_units(z: NDArray[Any], unit: float, dtype: Any) -> NDArray[Any]:
-    """Logits times ``unit``; wide ones, whose scale may be beyond float32, are multiplied first."""
+    """Logits times ``unit``, row after row; what may be beyond float32 is multiplied first."""
     if z.dtype.itemsize <= 4 and dtype is np.float32:
-        return z * np.float32(unit)
-    return np.multiply(z, unit, dtype=np.float64).astype(dtype, copy=False)
+        return np.multiply(z, np.float32(unit), order="C")
+    return np.multiply(z, unit, dtype=np.float64, order="C").astype(dtype, copy=False)
 
 
 def _away_from_temperature(gain: Any) -> tuple[float, Any]:
