@@ -146,6 +146,15 @@ def test_class_names_beside_a_file(capsys, rows):
     assert main(["evaluate", str(rows / "t.csv"), "--classes", str(rows / "names.json")]) == 0
 
 
+def test_class_names_that_contradict_the_file(capsys, rows):
+    y = np.arange(60) % 3
+    named = rows / "named.npz"
+    np.savez(named, logits=2.0 * np.eye(3)[y], labels=y, classes=["cat", "dog", "owl"])
+    message = complaint(capsys, "evaluate", named, "--classes", "dog,cat,owl")
+    assert "named.npz: classes must be the names that the file has" in message
+    assert "leave --classes out" in message
+
+
 def test_data_that_do_not_identify_a_map_are_refused_with_1(capsys, tmp_path):
     y = np.arange(60) % 3
     np.savez(tmp_path / "sure.npz", logits=5.0 * np.eye(3)[y], labels=y)  # every row is right

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_torch
 
-from temperance import files
+from temperance import InputError, files
 from temperance.files import Table
 
 N, K = 40, 4
@@ -142,6 +142,17 @@ def test_all_that_npz_may_hold(tmp_path, logits):
     np.testing.assert_array_equal(table.prior, prior)
     np.testing.assert_array_equal(table.groups, groups)
     assert table.classes == CLASSES
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_names_that_differ_from_those_in_the_file_are_refused(tmp_path, logits, suffix):
+    path = tmp_path / f"t{suffix}"
+    files.write(path, Table(logits, classes=CLASSES))
+    assert files.read(path, CLASSES).classes == CLASSES
+    with pytest.raises(InputError, match=r"t\..* Class 2 is 'owl' in the file, and 'elk' is given"):
+        files.read(path, ["cat", "dog", "elk", "owl"])
+    with pytest.raises(InputError, match="Class 3 is 'elk' in the file, and nothing is given"):
+        files.read(path, CLASSES[:3])
 
 
 def test_columns_are_put_in_the_order_of_their_numbers(tmp_path):

@@ -7,11 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import Classes, Json, Labels, Method, OptionalOut, Out
-
-FILES = """Files of logits: .npz and .safetensors (logits, labels, classes, prior, groups),
-.csv and .parquet (logit_0, logit_1, ..., label, group), .npy (logits alone)."""
-CODES = "Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input."
 
 
 def _version() -> str:
@@ -23,26 +20,14 @@ def _version() -> str:
 app = App(
     name="temperance",
     help="Trustworthy confidence for a trained classifier on shifted data, without labels.",
-    help_epilogue=f"Begin with: temperance demo\n\n{FILES}\n\n{CODES}",
+    help_epilogue=FRONT,
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main() says what it left behind
     version=_version,
 )
 
 
-@app.command(
-    sort_key=1,
-    help_epilogue="""Examples:
-
-  temperance calibrate target.npz --prior prior.json --out cal.json
-  temperance calibrate target.npz --source val.npz --report report.html
-  temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
-
-The prior is the class mix of the target. prior.json holds a list in the order
-of the classes, or an object by class name; a pair [low, high] is a range, and
-{"about": [...], "rows": 100} says how well the mix is known. Without --prior
-the one inside the file is used, or it is estimated from the source.""",
-)
+@app.command(sort_key=1, help_epilogue=EXAMPLES["calibrate"])
 def calibrate(
     target: Path,
     /,
@@ -106,14 +91,7 @@ def calibrate(
     return int(calibration.verdict == "refused")
 
 
-@app.command(
-    sort_key=2,
-    help_epilogue="""Examples:
-
-  temperance fit val.npz --out map.json
-  temperance fit val.csv --method matrix --penalty 0.1 --out map.json
-  temperance fit logits.npy --labels labels.npy --out map.json""",
-)
+@app.command(sort_key=2, help_epilogue=EXAMPLES["fit"])
 def fit(
     val: Path,
     /,
@@ -157,13 +135,7 @@ def fit(
     return 0
 
 
-@app.command(
-    sort_key=3,
-    help_epilogue="""Examples:
-
-  temperance apply new.npz --map cal.json --out calibrated.npz
-  temperance apply new.csv --map cal.json --out confidence.csv --probabilities""",
-)
+@app.command(sort_key=3, help_epilogue=EXAMPLES["apply"])
 def apply(
     new: Path,
     /,
@@ -200,14 +172,7 @@ def apply(
     return 0
 
 
-@app.command(
-    sort_key=4,
-    help_epilogue="""Examples:
-
-  temperance evaluate test.npz
-  temperance evaluate test.npz --map cal.json --json
-  temperance evaluate test.npz --map cal.json --max-ece 0.05""",
-)
+@app.command(sort_key=4, help_epilogue=EXAMPLES["evaluate"])
 def evaluate(
     test: Path,
     /,
@@ -252,13 +217,7 @@ def evaluate(
     return int(bool(failed))
 
 
-@app.command(
-    sort_key=5,
-    help_epilogue="""Examples:
-
-  temperance report cal.json --out report.html
-  temperance report cal.json --labelled audit.npz --out report.html""",
-)
+@app.command(sort_key=5, help_epilogue=EXAMPLES["report"])
 def report(
     calibration: Path,
     /,
@@ -294,13 +253,7 @@ def report(
     return 0
 
 
-@app.command(
-    sort_key=6,
-    help_epilogue="""Examples:
-
-  temperance inspect cal.json
-  temperance inspect map.json --json""",
-)
+@app.command(sort_key=6, help_epilogue=EXAMPLES["inspect"])
 def inspect(artefact: Path, /, *, json: Json = False) -> int:
     """Show what a saved map or calibration holds, after checking it.
 
@@ -321,13 +274,7 @@ def inspect(artefact: Path, /, *, json: Json = False) -> int:
     return 0
 
 
-@app.command(
-    sort_key=7,
-    help_epilogue="""Examples:
-
-  temperance demo
-  temperance demo --json""",
-)
+@app.command(sort_key=7, help_epilogue=EXAMPLES["demo"])
 def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
     """Calibrate a digit reader on rotated digits, and compare with the truth. Needs no files.
 
@@ -350,17 +297,7 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
     return 0
 
 
-@app.command(
-    sort_key=8,
-    help_epilogue="""Examples:
-
-  temperance reproduce all --quick
-  temperance reproduce table-1 --data DIR
-  temperance reproduce figure-shift --data DIR --cells rotation --json
-
-Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
-probabilistic, combination, all. What was run before is not run again.""",
-)
+@app.command(sort_key=8, help_epilogue=EXAMPLES["reproduce"])
 def reproduce(
     name: str,
     /,

@@ -13,6 +13,7 @@ import numpy as np
 from temperance import artefact, files
 from temperance._checks import InputError, check_classes
 from temperance.calibration import Calibration
+from temperance.files.columns import first_difference, shown_name
 from temperance.prior import about
 
 if TYPE_CHECKING:
@@ -154,11 +155,12 @@ def class_names(path: Path) -> list[str] | None:
 
 def check_same_names(fitted: list[str] | None, given: list[str] | None, name: str) -> None:
     """Refuse rows whose classes have other names, or another order, than those of a map."""
-    if fitted is None or given is None or fitted == given:
+    if fitted is None or given is None:
         return
-    pairs = zip(fitted, given, strict=False)
-    place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(fitted), len(given)))
-    mine, theirs = ("nothing" if place >= len(n) else repr(n[place]) for n in (fitted, given))
+    place = first_difference(fitted, given)
+    if place is None:
+        return
+    mine, theirs = (shown_name(names, place) for names in (fitted, given))
     msg = f"the rows must have the classes of {name} in the same order. Class {place} is {mine}"
     raise InputError(f"{msg} in the map and {theirs} in the rows.")
 

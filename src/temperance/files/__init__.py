@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from temperance._checks import InputError, check_choice
+from temperance.files.columns import first_difference, shown_name
 from temperance.files.csv import read_csv, write_csv
 from temperance.files.npy import read_array, read_npy, read_npz, write_npy, write_npz
 from temperance.files.parquet import read_parquet, write_parquet
@@ -52,7 +53,7 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
     ----------
     path : path of the file, or of a directory of Parquet files
     classes : list of str, optional
-        Names of the columns, where the file does not have them.
+        Names of the columns. A file that has other names is refused.
 
     Examples
     --------
@@ -70,13 +71,29 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
         raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
     try:
         found = FORMATS[suffix][0](file)
-        return Table(**(found if classes is None else found | {"classes": classes}))
+        return Table(**_named(found, classes))
     except InputError as error:
         place = "" if file.name in str(error) else f"{file.name}: "
         raise InputError(f"{place}{error}") from None
     except OSError as error:
         msg = f"{os.fspath(path)!r} must be a file that can be read. Got {error.strerror}."
         raise InputError(msg) from None
+
+
+def _named(found: dict[str, Any], classes: list[str] | None) -> dict[str, Any]:
+    """Return what was found with the names of its columns: the file's own, else those given."""
+    if classes is None:
+        return found
+    held = [str(name) for name in found.get("classes", classes)]
+    place = first_difference(held, classes)
+    if place is not None:
+        mine, theirs = (shown_name(names, place) for names in (held, classes))
+        msg = (
+            f"classes must be the names that the file has, in their order. Class {place} is {mine} "
+            f"in the file, and {theirs} is given: leave --classes out, or save the file again."
+        )
+        raise InputError(msg)
+    return found | {"classes": classes}
 
 
 def write(

@@ -1,4 +1,4 @@
-"""What the columns beside the logits of a table say."""
+"""What the columns of a table say: those beside the logits, and their names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -23,3 +25,16 @@ def _array(cells: list[Any]) -> NDArray[Any]:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
     except (ValueError, OverflowError):
         return np.array(cells)
+
+
+def first_difference(some: Sequence[str], others: Sequence[str]) -> int | None:
+    """Return the first place where two lists of class names differ, or None."""
+    if list(some) == list(others):
+        return None
+    pairs = zip(some, others, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(some), len(others)))
+
+
+def shown_name(names: Sequence[str], place: int) -> str:
+    """Return a class name for a sentence."""
+    return "nothing" if place >= len(names) else repr(names[place])

@@ -1,0 +1,57 @@
+"""What stands below the help of each command: examples, files, exit codes."""
+
+from __future__ import annotations
+
+FRONT = """Begin with: temperance demo
+
+Files of logits: .npz and .safetensors (logits, labels, classes, prior, groups),
+.csv and .parquet (logit_0, logit_1, ..., label, group), .npy (logits alone).
+
+Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input."""
+
+EXAMPLES = {
+    "calibrate": """Examples:
+
+  temperance calibrate target.npz --prior prior.json --out cal.json
+  temperance calibrate target.npz --source val.npz --report report.html
+  temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
+
+The prior is the class mix of the target. prior.json holds a list in the order
+of the classes, or an object by class name; a pair [low, high] is a range, and
+{"about": [...], "rows": 100} says how well the mix is known. Without --prior
+the one inside the file is used, or it is estimated from the source.""",
+    "fit": """Examples:
+
+  temperance fit val.npz --out map.json
+  temperance fit val.csv --method matrix --penalty 0.1 --out map.json
+  temperance fit logits.npy --labels labels.npy --out map.json""",
+    "apply": """Examples:
+
+  temperance apply new.npz --map cal.json --out calibrated.npz
+  temperance apply new.csv --map cal.json --out confidence.csv --probabilities""",
+    "evaluate": """Examples:
+
+  temperance evaluate test.npz
+  temperance evaluate test.npz --map cal.json --json
+  temperance evaluate test.npz --map cal.json --max-ece 0.05""",
+    "report": """Examples:
+
+  temperance report cal.json --out report.html
+  temperance report cal.json --labelled audit.npz --out report.html""",
+    "inspect": """Examples:
+
+  temperance inspect cal.json
+  temperance inspect map.json --json""",
+    "demo": """Examples:
+
+  temperance demo
+  temperance demo --json""",
+    "reproduce": """Examples:
+
+  temperance reproduce all --quick
+  temperance reproduce table-1 --data DIR
+  temperance reproduce figure-shift --data DIR --cells rotation --json
+
+Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+probabilistic, combination, all. What was run before is not run again.""",
+}
