@@ -46,6 +46,8 @@ def test_nothing_is_found_where_nothing_is_wrong(quiet):
         ("TP202", "note", lambda s: {"target": 2 * s.target}),
         ("TP303", "note", lambda _: {"prior": np.array([0.499, 0.498, 0.001, 0.001, 0.001])}),
         ("TP304", "warn", lambda s: {"source": (s.source[0][:150], s.source[1][:150])}),
+        ("TP503", "refuse", lambda s: {"source": (s.source[0], np.roll(s.source[1], 1))}),
+        ("TP503", "refuse", lambda s: {"source": (s.source[0], (s.source[1] + 1) % 5)}),
         ("TP501", "warn", lambda s: {"target": np.r_[s.target, s.source[0]]}),
     ],
 )
@@ -80,6 +82,32 @@ def test_rows_of_no_known_class_are_seen(quiet):
 def test_source_rows_that_are_all_right_are_suspect(quiet):
     z, _ = quiet.source
     assert "TP502" in codes(calibrate(quiet, source=(z, z.argmax(axis=1))))
+
+
+def test_labels_in_another_order_are_told_from_those_of_a_poor_or_lopsided_model():
+    rng = np.random.default_rng(0)
+    refused = {True: 0, False: 0}
+    for _ in range(40):
+        y = (rng.random(300) < 0.05).astype(int)  # rare enough never to be predicted
+        score = rng.normal(size=300) + 2 * y - 4
+        z, order = np.stack([0 * score, score], axis=1), rng.permutation(300)
+        target = np.stack([np.zeros(500), rng.normal(size=500) - 2], axis=1)
+        for shuffled, labels in ((False, y), (True, y[order])):
+            cal = tp.calibrate(target, prior=[0.9, 0.1], source=(z, labels))
+            refused[shuffled] += "TP503" in codes(cal)
+    assert refused[True] >= 38
+    assert refused[False] <= 2
+
+
+def test_a_share_that_is_nothing_but_rounding_excludes_a_class(quiet):
+    cal = calibrate(quiet, prior=np.array([1e-14, 0.25, 0.25, 0.25, 0.25 - 1e-14]))
+    assert "TP103" in codes(cal)
+    assert cal.verdict == "refused"
+
+
+def test_a_poor_source_that_cannot_be_fitted_is_not_called_perfect(quiet):
+    z, y = quiet.source
+    assert "TP502" not in codes(calibrate(quiet, source=(z, (y + 1) % 5)))
 
 
 def test_most_serious_first(quiet):

@@ -22,6 +22,7 @@ from temperance.labelfree.evidence import (
     shrinkage,
     total_variation,
 )
+from temperance.labelfree.sample import probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 LEAST_ROWS = 30  # below this nothing is fitted
 FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
 ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class
-IMPOSSIBLE = (
-    0.02  # share of predictions of classes that the prior excludes, beyond which it is wrong
-)
+EXCLUDED = 1e-6  # share of a class that as good as never occurs
+IMPOSSIBLE = 0.02  # share of predictions of such classes, beyond which the prior is wrong
+UNRELATED = 3.0  # standard errors above chance that labels have to be to belong to their logits
 CONTRADICTED = 1.0  # log-odds that the prior demands beyond twice what the rows show
 BOUND = 5.0  # log-odds between the estimates beyond which none is believed
 NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
@@ -88,14 +89,43 @@ def reasons_to_refuse(scene: Scene) -> Iterator[Finding]:
             "Check the input of the model: this looks like broken preprocessing.",
             "refuse",
         )
-    excluded = float(mix[q <= 0].sum())
+    excluded = float(mix[q <= EXCLUDED].sum())
     if excluded > IMPOSSIBLE:
-        worst = int(np.where(q <= 0, mix, -1).argmax())
+        worst = int(np.where(q <= EXCLUDED, mix, -1).argmax())
+        estimated = scene.prior.kind == "estimated"
         yield Finding(
             "TP103",
             f"{excluded:.0%} of the predictions are of classes that the prior excludes.",
             {"share": excluded, "class": scene.names[worst]},
-            "Give these classes a positive prior, or check the order of the classes.",
+            "The prior was estimated, as if nothing but the class mix had changed; more has. Give "
+            "the mix you expect."
+            if estimated
+            else "Give these classes a positive prior, or check the order of the classes.",
+            "refuse",
+        )
+    if scene.source is not None and scene.profile is not None:
+        yield from _unrelated(*scene.source, scene.profile.spread)
+
+
+def _unrelated(logits: NDArray[Any], labels: NDArray[np.int64], scale: float) -> Iterator[Finding]:
+    """Yield labels that might as well be those of other rows, by a permutation test.
+
+    Over all orders of the labels, Σ_i p_{i, y_i} has mean n Σ_k π_k mean p_k and the variance of
+    Hoeffding, "A combinatorial central limit theorem", 1951.
+    """
+    n, p = len(logits), probabilities(logits, scale)
+    share = np.bincount(labels, minlength=p.shape[1]) / n
+    d = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
+    error = float(np.sqrt(n / max(n - 1, 1) * (d * d @ share).sum()))
+    above = float(d[np.arange(n), labels].sum())
+    if above <= UNRELATED * error:
+        right = float(np.mean(logits.argmax(axis=1) == labels))
+        yield Finding(
+            "TP503",
+            f"The labels of the source do not go with its logits: {right:.0%} of the predictions "
+            f"are right, and any other order of the labels would do as well.",
+            {"accuracy": right, "standard_errors": above / error if error > 0 else 0.0},
+            "Check that rows and classes have the same order in logits and labels.",
             "refuse",
         )
 
@@ -137,7 +167,7 @@ def about_classes(scene: Scene) -> Iterator[Finding]:
     q, mix, n = scene.prior.value, scene.mix, len(scene.z)
     distance = total_variation(scene.predicted, q)
     floor = noise_floor(q, jointly(n, scene.prior.worth))
-    here = q > 0
+    here = q > EXCLUDED
     chi2 = float(n * np.sum((mix[here] - q[here]) ** 2 / q[here]))
     p_value = _tail(chi2, max(1, int(here.sum()) - 1))
     if shrinkage(scene.predicted, q, scene.prior.worth) > 0:
@@ -294,18 +324,19 @@ def about_estimates(evidence: Evidence | None) -> Iterator[Finding]:
 
 def about_rows(scene: Scene) -> Iterator[Finding]:
     """Yield what is odd about the rows themselves."""
-    if scene.profile is not None and not scene.profile.identified:
+    if scene.source is None:
+        return
+    logits, labels = scene.source
+    if (logits.argmax(axis=1) == labels).all():
         yield Finding(
             "TP502",
             "Every source row is predicted right: these may be training rows.",
-            {"source_rows": scene.profile.n},
+            {"source_rows": len(labels)},
             "Use rows that the model was not trained on.",
             "warn",
         )
-    if scene.source is None:
-        return
     with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
-        known = {row.tobytes() for row in np.ascontiguousarray(scene.source[0], dtype=np.float32)}
+        known = {row.tobytes() for row in np.ascontiguousarray(logits, dtype=np.float32)}
         rows = np.ascontiguousarray(scene.z, dtype=np.float32)
     shared = float(np.mean([row.tobytes() in known for row in rows]))
     if shared > 0:
