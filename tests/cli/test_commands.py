@@ -126,6 +126,23 @@ def test_a_refusal_is_said_saved_and_ends_with_1(capsys, tmp_path):
     assert tp.load(tmp_path / "c.json").map == tp.Temperature(1.0)
 
 
+@pytest.mark.parametrize("command", ["apply", "evaluate"])
+def test_a_refused_calibration_is_not_used_in_silence(capsys, tmp_path, command):
+    rng = np.random.default_rng(0)
+    z, rows, cal = rng.normal(size=(12, 3)), tmp_path / "few.npz", tmp_path / "c.json"
+    np.savez(rows, logits=z, labels=rng.integers(3, size=12))
+    run(capsys, "calibrate", rows, "--prior", "uniform", "--out", cal)
+    more = ["--out", tmp_path / "o.npz"] if command == "apply" else ["--json"]
+    code, shown, said = run(capsys, command, rows, "--map", cal, *more)
+    assert code == 1
+    assert f"temperance: {cal} holds a refused calibration" in said
+    if command == "apply":
+        np.testing.assert_array_equal(np.load(tmp_path / "o.npz")["logits"], z)
+    else:
+        facts = json.loads(shown)
+        assert facts["before"] == facts["after"]
+
+
 @pytest.mark.parametrize("file", ["source.npz", "source.csv", "source.parquet"])
 def test_fit_agrees_with_the_library(folder, capsys, tmp_path, file):
     out = tmp_path / "map.json"

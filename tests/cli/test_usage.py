@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
+from temperance import files
 from temperance.cli import main
 
 COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report", "reproduce")
@@ -90,6 +91,24 @@ def test_an_output_that_looks_like_another_file_is_not_overwritten(capsys, rows)
     page = ("calibrate", file, "--prior", "uniform", "--report", file)
     assert "must end in .html" in complaint(capsys, *page)
     assert file.read_bytes() == before
+
+
+def test_an_output_is_not_one_of_the_inputs(capsys, rows):
+    file, link, prior = rows / "rows.npz", rows / "link.npz", rows / "prior.json"
+    link.symlink_to(file)
+    prior.write_text("[0.2, 0.3, 0.5]")
+    tp.save(tp.Temperature(2.0), rows / "map.json")
+    before = file.read_bytes()
+    for out in (file, link):
+        message = complaint(capsys, "apply", file, "--map", rows / "map.json", "--out", out)
+        assert "rows.npz', which is read here and would be lost" in message
+    complaint(capsys, "calibrate", file, "--prior", prior, "--out", prior)
+    tensors = rows / "rows.safetensors"
+    files.write(tensors, files.read(file))
+    complaint(capsys, "fit", tensors, "--out", tensors)
+    assert file.read_bytes() == before
+    assert prior.read_text() == "[0.2, 0.3, 0.5]"
+    assert files.read(tensors).n == 300
 
 
 def test_a_name_does_not_steer_the_terminal(capsys, rows):

@@ -10,6 +10,8 @@ from cyclopts import App, Parameter
 from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import Classes, Json, Labels, Method, OptionalOut, Out
 
+REFUSED = "{} holds a refused calibration: its map changes nothing, and the rows are as they were."
+
 
 def _version() -> str:
     from temperance import __version__
@@ -63,7 +65,7 @@ def calibrate(
     from temperance import calibrate as fit
     from temperance.cli import inputs, screen
 
-    inputs.check_out(out, inputs.ARTEFACT)
+    inputs.check_out(out, inputs.ARTEFACT, target, source, prior, classes)
     inputs.check_out(report, inputs.PAGE)
     with screen.working("reading"):
         rows = inputs.read_table(target, classes)
@@ -119,7 +121,7 @@ def fit(
     from temperance import artefact
     from temperance.cli import inputs, methods, screen
 
-    inputs.check_out(out, inputs.ARTEFACT)
+    inputs.check_out(out, inputs.ARTEFACT, val, labels, classes)
     rows = inputs.read_labelled(val, classes, labels)
     with screen.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
@@ -163,13 +165,17 @@ def apply(
     from temperance.cli import inputs, screen
 
     files.check_format(out)
+    inputs.check_out(out, tuple(files.FORMATS), new, map, classes)
+    held = inputs.read_map(map)
     rows = inputs.read_table(new, classes)
-    fitted = inputs.read_map(map, rows)
-    function = fitted.predict_proba if probabilities else fitted
+    inputs.check_same_names(held.classes, rows.classes, map.name)
+    function = held.map.predict_proba if probabilities else held.map
     name = "probabilities" if probabilities else "logits"
     files.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
     screen.show_files({f"{rows.n:,} rows of {name}": out})
-    return 0
+    if held.refused:
+        screen.note(REFUSED.format(map))
+    return int(held.refused)
 
 
 @app.command(sort_key=4, help_epilogue=EXAMPLES["evaluate"])
@@ -201,11 +207,13 @@ def evaluate(
 
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_gate(min_accuracy, "--min-accuracy")
+    held = None if map is None else inputs.read_map(map)
     rows = inputs.read_labelled(test, classes, labels)
-    fitted = None if map is None else inputs.read_map(map, rows)
+    if held is not None and map is not None:
+        inputs.check_same_names(held.classes, rows.classes, map.name)
     with screen.working("measuring"):
         before = methods.measure(rows.logits, rows)
-        after = None if fitted is None else methods.measure(methods.after(fitted, rows), rows)
+        after = None if held is None else methods.measure(methods.after(held.map, rows), rows)
     failed = methods.failed_gates(after or before, max_ece, min_accuracy)
     if json:
         facts = {"rows": rows.n, "before": before, "after": after, "failed": failed}
@@ -214,7 +222,10 @@ def evaluate(
         screen.show_measured(rows.n, before, after)
         for gate in failed:
             screen.say(f"Gate failed: {gate}.", "bold red")
-    return int(bool(failed))
+    refused = held is not None and held.refused
+    if refused:
+        screen.note(REFUSED.format(map))
+    return int(refused or bool(failed))
 
 
 @app.command(sort_key=5, help_epilogue=EXAMPLES["report"])

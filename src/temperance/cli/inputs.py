@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -127,12 +128,20 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path.name} must be JSON in UTF-8.") from None
 
 
-def read_map(path: Path, table: files.Table | None = None) -> Map:
-    """Return the map of an artefact; refuse one of other classes than the rows have."""
+class Held(NamedTuple):
+    """What an artefact holds for new rows."""
+
+    map: Map
+    classes: list[str] | None
+    refused: bool  # the map of a refused calibration is the identity
+
+
+def read_map(path: Path) -> Held:
+    """Return the map of an artefact, the classes it is for, and whether it was refused."""
     held = artefact.load(path)
-    if table is not None:
-        check_same_names(class_names(path), table.classes, path.name)
-    return held.map if isinstance(held, Calibration) else held
+    if isinstance(held, Calibration):
+        return Held(held.map, class_names(path), held.verdict == "refused")
+    return Held(held, class_names(path), refused=False)
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -165,12 +174,16 @@ def check_same_names(fitted: list[str] | None, given: list[str] | None, name: st
     raise InputError(f"{msg} in the map and {theirs} in the rows.")
 
 
-def check_out(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse, before any work, an output that cannot be written or that looks like another file."""
+def check_out(path: Path | None, endings: tuple[str, ...], *read: Path | str | None) -> None:
+    """Refuse, before any work, an output that cannot be written or that is another file's place."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
         raise InputError(f"{str(path)!r} must end in {' or '.join(endings)} here.")
+    for other in read:
+        if other is not None and os.path.realpath(other) == os.path.realpath(path):
+            msg = f"the output must be another file than {str(other)!r}, which is read here and"
+            raise InputError(f"{msg} would be lost.")
     files.check_target(path)
 
 

@@ -123,6 +123,11 @@ def show_files(written: dict[str, Any]) -> None:
             print(f"wrote {what}: {path}", file=sys.stderr)  # noqa: T201
 
 
+def note(sentence: str) -> None:
+    """Say on stderr what a person should know about the result, in one line."""
+    print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
+
+
 def scores(evaluation: Any) -> dict[str, float]:
     """Return the numbers of an evaluation by name."""
     names = ("accuracy", "confidence", "nll", "brier", "ece")
