@@ -155,15 +155,15 @@ def _solve(method: str, p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
 
 
 def _em(p: Matrix, share: Matrix) -> Matrix:
+    """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j`` with ``r = p_s / π``: two products a sweep."""
     ratio = p / np.maximum(share, 1e-12)
     ratio[:, share == 0] = 0.0  # a class without source rows cannot be told from the others
     q = share.copy()
     for _ in range(SWEEPS):
-        weight = ratio * q
-        weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        new = weight.mean(axis=0)
+        new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
+        new /= new.sum()
         done = np.abs(new - q).sum() < TOLERANCE
-        q = new / new.sum()
+        q = new
         if done:
             break
     return q
