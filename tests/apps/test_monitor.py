@@ -25,7 +25,6 @@ def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1):
                 session.add(
                     Case(
                         created=at,
-                        name="a",
                         sha256=f"{start + i:064x}",
                         width=64,
                         height=64,

@@ -40,6 +40,25 @@ def test_a_hostile_name_is_text(browser, lesions, as_files):
     assert "<img src=x" not in page
 
 
+def test_the_pages_say_all_that_the_record_keeps(browser):
+    from temperance_skin_lesion.store import Case
+
+    told = {
+        "the time": {"created"},
+        "its hash": {"sha256"},
+        "its width and height": {"width", "height"},
+        "its scores": {"logits", "probabilities", "predicted"},
+        "the decision with its reason": {"decision", "rule", "why"},
+        "which model, map and policy were in use": {"model", "map_id", "policy_id"},
+        "a later diagnosis with its time": {"diagnosis", "diagnosed"},
+    }
+    assert set().union(*told.values(), {"id"}) == set(Case.__table__.columns.keys())
+    about = browser.get("/about").text
+    assert all(words in about for words in told)
+    assert "shown with the answer and not stored" in about
+    assert "not the name of the file" in browser.get("/").text
+
+
 def test_problems_are_shown(browser, as_files):
     page = browser.post("/", files=as_files([b"nonsense"])).text
     assert re.search(r'class="problem"[^>]*>lesion0.jpg: this is not a picture', page)

@@ -185,6 +185,27 @@ def test_a_newer_record_is_not_opened(tmp_path):
         Store(path)
 
 
+def test_names_in_an_older_record_are_forgotten_and_nothing_else(assistant, lesions):
+    assistant.judge(pictures(lesions(3)))
+    assistant.store.close()
+    with sqlite3.connect(assistant.store.path) as connection:  # as version 1 wrote it
+        connection.execute('ALTER TABLE "case" ADD COLUMN name VARCHAR NOT NULL DEFAULT "x"')
+        connection.execute("""UPDATE "case" SET name = 'Jane Doe.jpg'""")
+        connection.execute("PRAGMA user_version = 1")
+        before = connection.execute('SELECT id, sha256, logits, why FROM "case"').fetchall()
+    connection.close()
+    assert b"Jane Doe" in assistant.store.path.read_bytes()
+    opened = Store(assistant.store.path)
+    opened.close()
+    files = assistant.store.path.parent.glob(f"{assistant.store.path.name}*")
+    assert not [path for path in files if b"Jane Doe" in path.read_bytes()]
+    with sqlite3.connect(assistant.store.path) as connection:
+        after = connection.execute('SELECT id, sha256, logits, why FROM "case"').fetchall()
+    connection.close()
+    assert after == before
+    assert integrity(assistant.store.path) == "ok"
+
+
 WRITER = """
 import os
 import sys

@@ -176,7 +176,6 @@ def _case(
 ) -> Case:
     decision = decide(p, active.policy)
     return Case(
-        name=picture.name,
         sha256=picture.sha256,
         width=picture.width,
         height=picture.height,

@@ -165,7 +165,7 @@ def listen(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def run_predict(arguments: argparse.Namespace) -> int:
     """Judge pictures with the map in force and put them on record."""
-    from temperance_skin_lesion.web.api import CaseOut
+    from temperance_skin_lesion.web.api import JudgedCase
 
     settings = Settings(data=arguments.data, weights=arguments.weights)
     pictures, problems = [], []
@@ -178,7 +178,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
     cases = []
     if pictures:
         judged = open_assistant(settings).judge(pictures)
-        cases = [CaseOut.of(c, p.note) for c, p in zip(judged, pictures, strict=True)]
+        cases = [JudgedCase.judged(*pair) for pair in zip(judged, pictures, strict=True)]
     if arguments.json:
         out = {"notice": NOTICE, "cases": [c.model_dump() for c in cases], "problems": problems}
         print(json.dumps(out, indent=2))

@@ -46,7 +46,7 @@ class PictureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A photograph as the network reads it, and what the log keeps of the file."""
+    """A photograph as the network reads it, and what is known of the file."""
 
     name: str
     sha256: str

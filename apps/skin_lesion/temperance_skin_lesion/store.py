@@ -43,7 +43,9 @@ __all__ = [
     "SurveyImage",
 ]
 
-SCHEMA = 1
+SCHEMA = 2
+"""Since 2 without the names of files."""
+
 BUSY_SECONDS = 30
 
 
@@ -112,13 +114,12 @@ class PolicyRow(Row):
 
 
 class Case(Row):
-    """One picture that was looked at."""
+    """One picture that was looked at; never its name, which may be a person's."""
 
     __tablename__ = "case"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     created: Mapped[str] = mapped_column(default=now)
-    name: Mapped[str]
     sha256: Mapped[str]
     width: Mapped[int]
     height: Mapped[int]
@@ -175,7 +176,11 @@ class Store:
             if version > SCHEMA:
                 msg = f"{path} was written by a newer version (schema {version}, here {SCHEMA})."
                 raise RuntimeError(msg)
+            if version == 1:
+                session.connection().exec_driver_sql('ALTER TABLE "case" DROP COLUMN name')
             session.connection().exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
+        if version == 1:
+            self._forget()
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -202,6 +207,15 @@ class Store:
                     "of this request was kept; free some space and send it again."
                 ) from error
             raise
+
+    def _forget(self) -> None:
+        """Write the file anew, so that what was dropped is not left in pages thought free."""
+        connection = self._engine.raw_connection()  # the only one outside any transaction
+        try:
+            for command in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                connection.cursor().execute(command)
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Close all connections."""

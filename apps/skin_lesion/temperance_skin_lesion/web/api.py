@@ -53,7 +53,6 @@ class CaseOut(BaseModel):
 
     id: int
     created: str
-    name: str = Field(description="file name, for showing only")
     sha256: str
     model: str
     map: int
@@ -66,16 +65,14 @@ class CaseOut(BaseModel):
     why: str
     diagnosis: str | None = None
     diagnosed: str | None = None
-    note: str = ""
 
     @classmethod
-    def of(cls, case: Case, note: str = "") -> CaseOut:
-        """Describe a row of the record."""
+    def of(cls, case: Case, **more: str) -> Self:
+        """Describe a row of the record, and what a subclass knows ``more``."""
         raw = softmax([case.logits])[0]
         return cls(
             id=case.id,
             created=case.created,
-            name=case.name,
             sha256=case.sha256,
             model=case.model,
             map=case.map_id,
@@ -88,14 +85,26 @@ class CaseOut(BaseModel):
             why=case.why,
             diagnosis=None if case.diagnosis is None else CODES[case.diagnosis],
             diagnosed=case.diagnosed,
-            note=note,
+            **more,
         )
+
+
+class JudgedCase(CaseOut):
+    """A case in the answer to the request that brought its picture, the only place of the name."""
+
+    name: str = Field(description="file name as sent; it may name a person, so it is not stored")
+    note: str = ""
+
+    @classmethod
+    def judged(cls, case: Case, picture: intake.Picture) -> JudgedCase:
+        """Describe a case beside its picture."""
+        return cls.of(case, name=picture.name, note=picture.note)
 
 
 class Judged(BaseModel):
     """What came of a drop of files: cases in the order sent, and the files not taken."""
 
-    cases: list[CaseOut]
+    cases: list[JudgedCase]
     problems: list[Problem]
 
 
@@ -238,9 +247,7 @@ def predict(
     pictures, contents, problems = read_files(files)
     cases = assistant.judge(pictures, contents)
     return Judged(
-        cases=[
-            CaseOut.of(case, picture.note) for case, picture in zip(cases, pictures, strict=True)
-        ],
+        cases=[JudgedCase.judged(*pair) for pair in zip(cases, pictures, strict=True)],
         problems=problems,
     )
 
@@ -455,16 +462,16 @@ def map_out(row: MapRow, active: int) -> MapOut:
 
 
 def csv_lines(store: db.Store) -> Iterator[str]:
-    """The log as CSV; a text that a spreadsheet would run as a formula is quoted."""
+    """The log as CSV; nothing in it was written by whoever sent a picture."""
     probabilities = [f"p_{code}" for code in CODES] + [f"raw_{code}" for code in CODES]
-    fixed = ("id", "created", "name", "sha256", "model", "map", "policy", "predicted")
+    fixed = ("id", "created", "sha256", "model", "map", "policy", "predicted")
     last = ("decision", "rule", "why", "diagnosis", "diagnosed")
     yield _csv([*fixed, *last, *probabilities])
     for case in all_cases(store):
         facts = case.model_dump()
         values = [facts[name] for name in (*fixed, *last)]
         values += [*case.probabilities.values(), *case.raw.values()]
-        yield _csv([_harmless(value) for value in values])
+        yield _csv(values)
 
 
 def json_lines(store: db.Store) -> Iterator[str]:
@@ -492,8 +499,13 @@ def _csv(values: list[Any]) -> str:
     return buffer.getvalue()
 
 
-def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
-
-
-__all__ = ["CLASSES", "CaseOut", "MapOut", "map_out", "read_files", "router", "the_assistant"]
+__all__ = [
+    "CLASSES",
+    "CaseOut",
+    "JudgedCase",
+    "MapOut",
+    "map_out",
+    "read_files",
+    "router",
+    "the_assistant",
+]

@@ -26,7 +26,7 @@ from temperance_skin_lesion.decision import Costs, Policy
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.store import Activation, Case, MapRow
 from temperance_skin_lesion.web import api, charts
-from temperance_skin_lesion.web.api import CaseOut, Key, Service, read_files
+from temperance_skin_lesion.web.api import JudgedCase, Key, Service, read_files
 from temperance_skin_lesion.web.security import COOKIE, cookie_value, is_token
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _results(
     request: Request, pictures: list[Picture], cases: list[Case], problems: list[api.Problem]
 ) -> HTMLResponse:
     results = [
-        {"case": CaseOut.of(case, picture.note), "thumbnail": _thumbnail(picture)}
+        {"case": JudgedCase.judged(case, picture), "thumbnail": _thumbnail(picture)}
         for case, picture in zip(cases, pictures, strict=True)
     ]
     name = "_results.html" if "x-fragment" in request.headers else "predict.html"
