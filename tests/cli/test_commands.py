@@ -241,9 +241,13 @@ def test_groups_in_a_file_widen_the_intervals(capsys, tmp_path):
     for extra in ({}, {"groups": patient}):
         np.savez(tmp_path / "t.npz", logits=z, labels=y, **extra)
         _, out, _ = run(capsys, "evaluate", tmp_path / "t.npz", "--json")
-        _, low, high = json.loads(out)["before"]["accuracy"]
+        facts = json.loads(out)
+        assert facts["groups"] == (30 if extra else None)
+        _, low, high = facts["before"]["accuracy"]
         widths.append(high - low)
     assert widths[1] > 2 * widths[0]
+    _, out, _ = run(capsys, "evaluate", tmp_path / "t.npz")
+    assert "measured on 600 labelled rows in 30 groups" in out
 
 
 def test_report_sets_measured_beside_estimated(folder, calibrated, capsys, tmp_path):

@@ -155,6 +155,24 @@ def test_names_that_differ_from_those_in_the_file_are_refused(tmp_path, logits, 
         files.read(path, CLASSES[:3])
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".csv", ".parquet"])
+@pytest.mark.parametrize("ending", ["", "s"])
+def test_labels_and_groups_in_the_singular_and_the_plural(tmp_path, logits, suffix, ending):
+    path = tmp_path / f"t{suffix}"
+    beside = {f"label{ending}": np.arange(N) % K, f"group{ending}": np.arange(N) // 2}
+    columns = {f"logit_{k}": logits[:, k] for k in range(K)}
+    writers = {
+        ".npz": lambda: np.savez(path, logits=logits, **beside),
+        ".safetensors": lambda: save_file({"logits": logits} | beside, path),
+        ".csv": lambda: pd.DataFrame(columns | beside).to_csv(path, index=False),
+        ".parquet": lambda: pd.DataFrame(columns | beside).to_parquet(path),
+    }
+    writers[suffix]()
+    table = files.read(path)
+    np.testing.assert_array_equal(table.labels, np.arange(N) % K)
+    np.testing.assert_array_equal(table.groups, np.arange(N) // 2)
+
+
 def test_columns_are_put_in_the_order_of_their_numbers(tmp_path):
     path = tmp_path / "t.csv"
     order = np.random.default_rng(1).permutation(12)

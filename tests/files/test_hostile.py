@@ -47,7 +47,12 @@ def csv_file(tmp_path, text):
         ("", "no columns at all"),
         ("logit_0,logit_1\n", "t.csv: logits must have at least one row"),
         ("logit_0,logit_1,label\n1,2,cat\n", "Got 'cat' without them"),
+        ("logit_0,logit_1,label\n1,2,1\n1,2,cat\n", "Got 'cat' without them, in row 1."),
         ("logit_0,logit_1,label\n1,2,7\n", "Row 0 holds 7"),
+        (GOOD + "\n0.5,0.5,\n", "t.csv, line 5, column label must not be empty. Fill it"),
+        (GOOD + "0.5,0.5, \n", "line 4, column label must not be empty"),
+        ("logit_0,logit_1,group\n1,2,a\n1,2,\n", "line 3, column group must not be empty"),
+        ("logit_0,logit_1,label,labels\n1,2,1,0\n", "both 'labels' and 'label'"),
     ],
 )
 def test_csv(tmp_path, text, place):

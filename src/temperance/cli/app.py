@@ -214,12 +214,13 @@ def evaluate(
     with screen.working("measuring"):
         before = methods.measure(rows.logits, rows)
         after = None if held is None else methods.measure(methods.after(held.map, rows), rows)
+    groups = methods.count_groups(rows)
     failed = methods.failed_gates(after or before, max_ece, min_accuracy)
     if json:
-        facts = {"rows": rows.n, "before": before, "after": after, "failed": failed}
-        screen.show_json(facts)
+        facts = {"rows": rows.n, "groups": groups, "before": before, "after": after}
+        screen.show_json(facts | {"failed": failed})
     else:
-        screen.show_measured(rows.n, before, after)
+        screen.show_measured(rows.n, groups, before, after)
         for gate in failed:
             screen.say(f"Gate failed: {gate}.", "bold red")
     refused = held is not None and held.refused

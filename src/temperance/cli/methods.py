@@ -62,6 +62,11 @@ def measure(logits: Any, rows: Table) -> dict[str, list[float]]:
     }
 
 
+def count_groups(rows: Table) -> int | None:
+    """Return in how many groups the rows fall, or None where they have no groups."""
+    return None if rows.groups is None else len(np.unique(rows.groups))
+
+
 def failed_gates(
     measured: dict[str, list[float]], max_ece: float | None, min_accuracy: float | None
 ) -> list[str]:

@@ -158,7 +158,9 @@ NAMES = {
 }
 
 
-def show_measured(n: int, before: dict[str, Any], after: dict[str, Any] | None) -> None:
+def show_measured(
+    n: int, groups: int | None, before: dict[str, Any], after: dict[str, Any] | None
+) -> None:
     """Print measured metrics with their intervals."""
     columns = [before] if after is None else [before, after]
     names = ["value"] if after is None else ["before", "after"]
@@ -166,7 +168,8 @@ def show_measured(n: int, before: dict[str, Any], after: dict[str, Any] | None) 
         (NAMES[name], *("{:.4f} [{:.4f}, {:.4f}]".format(*column[name]) for column in columns))
         for name in before
     ]
-    table((f"measured on {n:,} labelled rows", *names), rows)
+    among = "" if groups is None else f" in {groups:,} groups"
+    table((f"measured on {n:,} labelled rows{among}", *names), rows)
 
 
 def show_artefact(held: Any, facts: dict[str, Any]) -> None:

@@ -6,16 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from temperance._checks import InputError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 
+def spelled(names: Iterable[str], where: str) -> dict[str, str]:
+    """Return how a file names its labels and its groups, each in the singular or the plural."""
+    held = set(names)
+    found: dict[str, str] = {}
+    for key in ("labels", "groups"):
+        both = [name for name in (key, key[:-1]) if name in held]
+        if len(both) > 1:
+            msg = f"{where} must name its {key} once. It has both {both[0]!r} and {both[1]!r}"
+            raise InputError(f"{msg}: rename the one that is something else.")
+        if both:
+            found[key] = both[0]
+    return found
+
+
 def beside(found: dict[str, list[Any]]) -> dict[str, NDArray[Any]]:
     """Return labels and groups: as integers where every cell is one, else as they are."""
-    columns = {"label": "labels", "group": "groups"}
-    return {columns[key]: _array(cells) for key, cells in found.items()}
+    return {key: _array(cells) for key, cells in found.items()}
 
 
 def _array(cells: list[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import beside
+from temperance.files.columns import beside, spelled
 from temperance.rows.columns import columns_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _table(reader: Any, name: str) -> dict[str, Any]:
     columns = columns_of(header, name)
     place = [header.index(column) for column in columns]
     pick = itemgetter(*place)
-    extras = {key: header.index(key) for key in ("label", "group") if key in header}
+    extras = {key: header.index(column) for key, column in spelled(header, name).items()}
     found: dict[str, list[str]] = {key: [] for key in extras}
     numbers = array("d")
     for cells in tracked(_lines(reader, name), "lines"):
@@ -58,6 +58,9 @@ def _table(reader: Any, name: str) -> dict[str, Any]:
         if "_" in "".join(picked):  # Python reads 1_000 as a number; nobody else does
             raise _bad_cell(name, reader.line_num, columns, picked)
         for key, at in extras.items():
+            if not cells[at].strip():
+                place = f"{name}, line {reader.line_num}, column {header[at]}"
+                raise InputError(f"{place} must not be empty. Fill it, or leave the row out.")
             found[key].append(cells[at])
     logits = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
     return {"logits": logits} | beside(found)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from temperance._checks import InputError
+from temperance.files.columns import spelled
 from temperance.files.table import check_expansion
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def read_npz(path: Path) -> dict[str, Any]:
                 f"with numpy.savez(path, logits=..., labels=...)."
             )
             raise InputError(msg)
+        names = {key: key for key in KEYS if key in members} | spelled(members, path.name)
         found: dict[str, Any] = {
-            key: _member(path, archive, members[key]) for key in KEYS if key in members
+            key: _member(path, archive, members[name]) for key, name in names.items()
         }
     if "classes" in found:
         found["classes"] = found["classes"].ravel().tolist()

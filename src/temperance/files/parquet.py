@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._progress import tracked
-from temperance.files.columns import beside
+from temperance.files.columns import beside, spelled
 from temperance.files.table import check_expansion
 from temperance.rows.parquet import ParquetBlocks, import_pyarrow
 
@@ -37,14 +37,14 @@ def read_parquet(path: Path) -> dict[str, Any]:
     stored = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]))
     check_expansion(size, stored, path.name)
     logits = np.empty(shape, blocks.dtype) if size <= IN_MEMORY else _mapped(shape, blocks.dtype)
-    extras = [key for key in ("label", "group") if key in blocks.dataset.schema.names]
+    extras = spelled(blocks.dataset.schema.names, path.name)
     found: dict[str, list[Any]] = {key: [] for key in extras}
     start = 0
-    for z, columns in tracked(blocks.batches(extras), "batches"):
+    for z, columns in tracked(blocks.batches(list(extras.values())), "batches"):
         logits[start : start + len(z)] = z
         start += len(z)
-        for key, column in columns.items():
-            found[key].extend(column.to_pylist())
+        for key, column in extras.items():
+            found[key].extend(columns[column].to_pylist())
     return {"logits": logits} | beside(found)
 
 

@@ -59,9 +59,11 @@ class Table:
         n, k = self.logits.shape
         words = labels.dtype.kind in "OU"
         if words and self.classes is None:
+            given = [str(label) for label in labels.flat]
+            row = next((i for i, label in enumerate(given) if not label.isdecimal()), 0)
             msg = (
                 f"labels must be integers 0..{k - 1}, or names with the classes named too (in the "
-                f"file, or with --classes). Got {str(labels.flat[0])!r} without them."
+                f"file, or with --classes). Got {given[row]!r} without them, in row {row}."
             )
             raise InputError(msg)
         return check_labels(labels, n, k, self.classes if words else None)

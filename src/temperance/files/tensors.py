@@ -13,6 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from temperance._checks import InputError
+from temperance.files.columns import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +56,8 @@ def read_safetensors(path: Path) -> dict[str, Any]:
         held = ", ".join(name for name in header if name != "__metadata__") or "nothing"
         msg = f"{path.name} must hold a tensor named 'logits', (n, K). It holds {held}."
         raise InputError(msg)
-    found = {key: _tensor(path, 8 + length, key, header[key]) for key in KEYS if key in header}
+    names = {key: key for key in KEYS if key in header} | spelled(header, path.name)
+    found = {key: _tensor(path, 8 + length, name, header[name]) for key, name in names.items()}
     return found | _classes(header.get("__metadata__", {}), path.name)
 
 
