@@ -77,6 +77,88 @@ def test_bfloat16_probabilities_are_recognised():
         tp.Temperature(1.0)(p)
 
 
+ROUNDED = {
+    "three decimals": lambda p: p.round(3),
+    "two decimals": lambda p: p.round(2),
+    "float32": lambda p: p.astype(np.float32).round(3),
+    "torch": lambda p: torch.tensor(p.round(3)),
+}
+PERCENTAGES = {
+    "percentages": lambda p: 100 * p,
+    "whole percentages": lambda p: np.round(100 * p),
+    "one decimal, float32": lambda p: np.round(100 * p, 1).astype(np.float32),
+}
+
+
+def classified(k, n=500):
+    """Probabilities of k classes, sharp and flat by row, with labels."""
+    rng = np.random.default_rng(k)
+    y = rng.integers(k, size=n)
+    z = rng.choice([1, 3, 8], size=(n, 1)) * (2 * np.eye(k)[y] + rng.normal(size=(n, k)))
+    return softmax(z), y
+
+
+@pytest.mark.parametrize("k", [2, 7, 20, 1000])
+@pytest.mark.parametrize("how", ROUNDED)
+def test_rounded_probabilities_are_recognised_and_can_be_converted(k, how):
+    p, y = classified(k)
+    rounded = ROUNDED[how](p)
+    with pytest.raises(tp.InputError, match=r"sum to 1.*from_probabilities\(p\)"):
+        tp.fit_temperature(rounded, y)
+    kept = slice(None) if k < 1000 else p.round(2).sum(axis=1) > 0  # else all of a row is lost
+    assert (tp.from_probabilities(rounded[kept]).argmax(1) == rounded[kept].argmax(1)).all()
+
+
+@pytest.mark.parametrize("k", [2, 7, 20])
+@pytest.mark.parametrize("how", PERCENTAGES)
+def test_percentages_are_recognised_and_can_be_converted(k, how):
+    p, y = classified(k)
+    percentages = PERCENTAGES[how](p)
+    with pytest.raises(tp.InputError, match=r"sum to 100.*from_probabilities\(p / 100\)"):
+        tp.calibrate(percentages, np.full(k, 1 / k))
+    with pytest.raises(tp.InputError, match="look like percentages"):
+        tp.metrics.ece(percentages, y)
+    assert (tp.from_probabilities(percentages / 100).argmax(1) == percentages.argmax(1)).all()
+
+
+def test_rounding_costs_little_of_the_temperature():
+    p, y = classified(7, 4000)
+    exact = tp.fit_temperature(tp.from_probabilities(p), y).temperature
+    for decimals in (3, 4):
+        rounded = tp.from_probabilities(p.round(decimals))
+        assert tp.fit_temperature(rounded, y).temperature == pytest.approx(exact, rel=0.15)
+
+
+def test_few_or_hard_rows_keep_their_zeros():
+    hard = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    for p in (hard, np.array([[0.7, 0.3, 0.0]])):
+        assert softmax(tp.from_probabilities(p)) == pytest.approx(p, abs=1e-15)
+
+
+@pytest.mark.parametrize("k", [2, 7, 100, 1000])
+def test_small_logits_are_not_probabilities(k):
+    rng = np.random.default_rng(k)
+    some = rng.random((30, k))
+    for z in (
+        some,
+        some.round(2),
+        (2 / k * some).round(5),  # sums of about 1, by more than rounding
+        200 / k * some,  # the same about 100
+        np.maximum(rng.normal(size=(30, k)), 0).round(1),
+        rng.integers(3, size=(30, k)),
+        100 * np.eye(k)[rng.integers(k, size=30)],
+        rng.dirichlet(np.ones(k), size=4).round(1) * 100,  # by accident, in a few rows
+    ):
+        tp.Temperature(1.0)(z)
+
+
+def test_of_a_few_rows_only_exact_probabilities_are_refused():
+    rows = np.array([[40.0, 60.0], [50.0, 50.0]])
+    tp.Temperature(1.0)(rows)
+    with pytest.raises(tp.InputError, match="sum to 1, so they look like probabilities"):
+        tp.Temperature(1.0)(rows / 100)
+
+
 def test_rows_of_a_single_one_are_small_logits():
     assert (tp.Temperature(0.5)(np.eye(3)) == 2 * np.eye(3)).all()
 

@@ -16,12 +16,13 @@ def from_probabilities(p: object) -> Array:
 
     The row offset of the original logits is lost, which no calibration map but vector and matrix
     scaling would use. A probability of exactly 0 becomes the smallest normal number of its dtype:
-    the margin was lost when the probabilities were saved, so prefer to save logits.
+    the margin was lost when the probabilities were saved, so prefer to save logits. In a table that
+    is rounded to five decimals or fewer, a 0 becomes a tenth of its last decimal.
 
     Parameters
     ----------
     p : array of shape (n, K)
-        Rows that are non-negative and sum to one.
+        Rows that are non-negative and sum to one, but for rounding.
 
     Examples
     --------
@@ -31,11 +32,12 @@ def from_probabilities(p: object) -> Array:
            [-0.105, -2.303]])
     """
     array = _checks.check_logits(p, "p")
-    _checks.check_simplex(to_numpy(array), "p")
+    half_unit = _checks.check_simplex(to_numpy(array), "p")
     xp = namespace(array)
     wide = widened(array)
-    floor = xp.asarray(float(xp.finfo(array.dtype).smallest_normal), dtype=wide.dtype)
-    return xp.astype(xp.log(xp.maximum(wide, floor)), array.dtype)
+    # What is rounded to 0 is mostly far below half a unit: a fifth of that keeps temperatures best.
+    least = max(float(xp.finfo(array.dtype).smallest_normal), half_unit / 5)
+    return xp.astype(xp.log(xp.maximum(wide, xp.asarray(least, dtype=wide.dtype))), array.dtype)
 
 
 def binary_logits(scores: object) -> Array:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from temperance._arrays import Array
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
+COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
+EXACT, NEARLY, PERCENTAGES = "probabilities", "rounded probabilities", "percentages"
+FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
+DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
+ROUNDED = 0.1  # rounding moves the sum of a row up by less
+KEPT = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
+ALIKE_ROWS = 5  # that many rows, all rounded probabilities or percentages, are no accident
+WHOLE = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
 
@@ -91,7 +99,7 @@ class BlockCheck:
         self.name = name
         self.rows = 0
         self._start = start
-        self._simplex = True
+        self._forms = FORMS
         self._falling = self._rising = True
 
     def see(self, block: Array, *, values: bool = True) -> None:
@@ -101,8 +109,8 @@ class BlockCheck:
         """
         if values:
             check_finite(block, self.name, self._start + self.rows)
-        if self._simplex:
-            self._simplex = _on_simplex(block)
+        if self._forms:
+            self._forms &= _forms(block)
         self._falling = self._falling and _in_order(block[:, :-1], block[:, 1:])
         self._rising = self._rising and _in_order(block[:, 1:], block[:, :-1])
         self.rows += int(block.shape[0])
@@ -110,15 +118,14 @@ class BlockCheck:
     def __add__(self, other: BlockCheck) -> BlockCheck:
         total = BlockCheck(self.name, self._start)
         total.rows = self.rows + other.rows
-        total._simplex = self._simplex and other._simplex
+        total._forms = self._forms & other._forms
         total._falling = self._falling and other._falling
         total._rising = self._rising and other._rising
         return total
 
     def finish(self, n_classes: int) -> None:
         """Judge the whole after its first pass."""
-        if self._simplex:
-            raise _probabilities(self.name, self.rows)
+        _check_forms(self._forms, self.name, self.rows)
         many = self.rows >= SORTED_ROWS and n_classes > 2
         if many and self._falling != self._rising:  # both: every row is constant
             msg = (
@@ -135,8 +142,7 @@ def check_values(logits: Array, name: str = "logits") -> None:
     """Raise unless a map may be applied: finite values, and not probabilities."""
     z = detached(logits)  # gradients flow through the map, not through its checks
     check_finite(z, name, 0)
-    if _on_simplex(z):
-        raise _probabilities(name, int(z.shape[0]))
+    _check_forms(_forms(z), name, int(z.shape[0]))
 
 
 def check_scale(scale: float, name: str = "logits") -> None:
@@ -209,19 +215,37 @@ def _sum_of_squares(block: Array) -> float:
         return float(namespace(wide).sum(wide * wide))
 
 
-def _probabilities(name: str, rows: int) -> InputError:
-    return InputError(
-        f"{name} must be logits, but all {rows} rows are non-negative and sum to 1, so they look "
-        f"like probabilities. Convert them with temperance.from_probabilities(p), or pass the "
-        f"scores before the softmax."
-    )
+def _check_forms(forms: frozenset[str], name: str, rows: int) -> None:
+    """Raise when all rows have the form of something else than logits."""
+    ways = "or pass the scores before the softmax."
+    if PERCENTAGES in forms and rows >= ALIKE_ROWS:
+        msg = (
+            f"{name} must be logits, but all {rows} rows are non-negative and sum to 100, so they "
+            f"look like percentages. Divide them by 100 and convert them, "
+            f"temperance.from_probabilities(p / 100), {ways}"
+        )
+        raise InputError(msg)
+    if EXACT in forms or (NEARLY in forms and rows >= ALIKE_ROWS):
+        nearly = "" if EXACT in forms else " up to rounding"
+        msg = (
+            f"{name} must be logits, but all {rows} rows are non-negative and sum to 1{nearly}, so "
+            f"they look like probabilities. Convert them with temperance.from_probabilities(p), "
+            f"{ways}"
+        )
+        raise InputError(msg)
 
 
-def check_simplex(p: NDArray[Any], name: str) -> None:
-    """Raise unless every row is non-negative and sums to one."""
+def check_simplex(p: NDArray[Any], name: str) -> float:
+    """Raise unless every row is non-negative and sums to one, but for rounding.
+
+    Returns half a unit of the last decimal where a table is rounded: a 0 in it is less than that.
+    """
     with np.errstate(all="ignore"):
         sums = p.sum(axis=1, dtype=np.float64)
-        bad = ~((np.abs(sums - 1) <= SIMPLEX_TOLERANCE) & (p >= 0).all(axis=1))
+        half = _half_unit(p, 1.0)
+        slack = max(COARSEST, p.shape[1] * half)
+        near = (sums > 0) & (sums >= 1 - slack) & (sums <= 1 + min(slack, ROUNDED))
+        bad = ~(near & (p >= 0).all(axis=1))
     if bad.any():
         row = int(np.argmax(bad))
         msg = (
@@ -229,6 +253,8 @@ def check_simplex(p: NDArray[Any], name: str) -> None:
             f"{sums[row]:g} with smallest entry {p[row].min():g}; logits are passed as they are."
         )
         raise InputError(msg)
+    hard = bool((p.max(axis=1) == 1).all())
+    return 0.0 if hard or len(p) < ALIKE_ROWS else half
 
 
 def _in_order(left: Array, right: Array) -> bool:
@@ -239,18 +265,51 @@ def _in_order(left: Array, right: Array) -> bool:
     return bool(all_of(right[:1, :] <= left[:1, :])) and bool(all_of(right <= left))
 
 
-def _on_simplex(block: Array) -> bool:
+def _forms(block: Array) -> frozenset[str]:
+    """Return which forms that are no logits all rows of a block have."""
     xp = namespace(block)
     if xp.min(block[:1, :]) < 0:  # as a rule
-        return False
-    tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(block.dtype).eps))  # bfloat16 is coarser
-    for rows in (block[:1, :], block):  # the first row mostly settles it
-        if xp.min(rows) < 0 or xp.max(rows) > 1 + tolerance:
-            return False
-    if xp.all(xp.max(block, axis=1) == 1):  # rows like (1, 0, 0) are as well small logits
-        return False
-    sums = xp.sum(block, axis=1, dtype=xp.float64)
-    return bool(xp.all(xp.abs(sums - 1) <= tolerance))
+        return frozenset()
+    total = 1.0 if xp.sum(block[:1, :], dtype=xp.float64) < 10 else 100.0
+    few = _forms_of(block[:ALIKE_ROWS, :], total)  # mostly settles the rest
+    if not few or xp.all(xp.max(block, axis=1) == total):  # (1, 0, 0) is as well a small logit
+        return frozenset()
+    return few & _forms_of(block, total)
+
+
+def _forms_of(rows: Array, total: float) -> frozenset[str]:
+    xp = namespace(rows)
+    if xp.min(rows) < 0 or xp.max(rows) > (1 + ROUNDED) * total:
+        return frozenset()
+    beyond = xp.sum(rows, axis=1, dtype=xp.float64) / total - 1
+    tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(rows.dtype).eps))  # bfloat16 is coarser
+    if xp.all(xp.abs(beyond) <= tolerance):
+        return frozenset({EXACT, NEARLY} if total == 1 else {PERCENTAGES})
+    kept = xp.mean(xp.astype(beyond >= -KEPT, xp.float64))
+    if xp.max(beyond) > ROUNDED or kept < KEPT:
+        return frozenset()
+    k = int(rows.shape[1])
+    if total > 1 and k > WHOLE and xp.all(xp.round(rows) == rows):
+        return frozenset()
+    slack = max(tolerance, k * _half_unit(rows, total))
+    if xp.min(beyond) < -slack or xp.max(beyond) > slack:
+        return frozenset()
+    return frozenset({NEARLY if total == 1 else PERCENTAGES})
+
+
+def _half_unit(block: Array, total: float) -> float:
+    """Return half a unit of the last decimal of all values over a total, or 0: not rounded.
+
+    Logits that happen to sum to about 1 are told from probabilities by their many decimals.
+    """
+    xp = namespace(block)
+    shares = xp.astype(block, xp.float64) / total
+    eps = float(xp.finfo(block.dtype).eps)
+    for decimals in DECIMALS:
+        units = shares * 10**decimals
+        if xp.all(xp.abs(units - xp.round(units)) <= 2 * eps * units):
+            return 0.5 / 10**decimals
+    return 0.0
 
 
 def check_same_classes(k: int, expected: int, name: str) -> None:
