@@ -231,6 +231,23 @@ def test_a_gate_fails_with_1_and_says_why(folder, calibrated, capsys):
     assert code == 0
 
 
+def test_a_gate_inside_the_interval_is_noted(folder, calibrated, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "five.npz", logits=rng.normal(size=(5, 3)), labels=[0, 1, 2, 0, 1])
+    arguments = ("evaluate", tmp_path / "five.npz", "--json")
+    _, out, said = run(capsys, *arguments)
+    assert said == ""
+    for name, option in (("ece", "--max-ece"), ("accuracy", "--min-accuracy")):
+        value, low, high = json.loads(out)["before"][name]
+        for limit in ((low + value) / 2, (value + high) / 2):
+            code, _, said = run(capsys, *arguments, option, limit)
+            assert code == ((value > limit) if name == "ece" else (value < limit))
+            assert f"{low:.4f} to {high:.4f}, spans the gate {limit:g}" in said
+    arguments = ("evaluate", folder / "test.npz", "--map", calibrated)
+    _, _, said = run(capsys, *arguments, "--max-ece", "0.9")  # thousands of rows, far away
+    assert said == ""
+
+
 def test_groups_in_a_file_widen_the_intervals(capsys, tmp_path):
     rng = np.random.default_rng(0)
     patient = np.repeat(np.arange(30), 20)

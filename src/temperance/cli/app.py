@@ -200,6 +200,7 @@ def evaluate(
         Measure after this map too.
     max_ece
         Gate: exit 1 if the calibration error, after the map if there is one, is larger.
+        The value decides; an interval that spans the gate is noted on stderr.
     min_accuracy
         Gate: exit 1 if the accuracy is smaller.
     """
@@ -215,14 +216,18 @@ def evaluate(
         before = methods.measure(rows.logits, rows)
         after = None if held is None else methods.measure(methods.after(held.map, rows), rows)
     groups = methods.count_groups(rows)
-    failed = methods.failed_gates(after or before, max_ece, min_accuracy)
+    gates = methods.gates(after or before, max_ece, min_accuracy)
+    failed = [gate.says() for gate in gates if gate.failed]
     if json:
         facts = {"rows": rows.n, "groups": groups, "before": before, "after": after}
         screen.show_json(facts | {"failed": failed})
     else:
         screen.show_measured(rows.n, groups, before, after)
-        for gate in failed:
-            screen.say(f"Gate failed: {gate}.", "bold red")
+        for reason in failed:
+            screen.say(f"Gate failed: {reason}.", "bold red")
+    for gate in gates:
+        if gate.open:
+            screen.note(gate.doubt())
     refused = held is not None and held.refused
     if refused:
         screen.note(REFUSED.format(map))

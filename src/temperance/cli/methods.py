@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -67,13 +67,47 @@ def count_groups(rows: Table) -> int | None:
     return None if rows.groups is None else len(np.unique(rows.groups))
 
 
-def failed_gates(
+class Gate(NamedTuple):
+    """What was demanded of a metric, and what was measured."""
+
+    name: str
+    measured: list[float]  # value, low, high
+    limit: float
+    largest: bool  # else the limit is the smallest value that passes
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the value is on the wrong side."""
+        value = self.measured[0]
+        return value > self.limit if self.largest else value < self.limit
+
+    @property
+    def open(self) -> bool:
+        """Return whether the interval has values on both sides: the rows cannot tell."""
+        _, low, high = self.measured
+        return low < self.limit < high
+
+    def says(self) -> str:
+        """Return why the gate failed."""
+        side = "above" if self.largest else "below"
+        return f"{self.name} {self.measured[0]:.4f} is {side} {self.limit:g}"
+
+    def doubt(self) -> str:
+        """Return why the gate might have ended otherwise."""
+        _, low, high = self.measured
+        return (
+            f"the 95% interval of the {self.name}, {low:.4f} to {high:.4f}, spans the gate "
+            f"{self.limit:g}: these rows cannot tell on which side it lies; more would."
+        )
+
+
+def gates(
     measured: dict[str, list[float]], max_ece: float | None, min_accuracy: float | None
-) -> list[str]:
-    """Return what was demanded and does not hold."""
-    failed: list[str] = []
-    if max_ece is not None and measured["ece"][0] > max_ece:
-        failed.append(f"ECE {measured['ece'][0]:.4f} is above {max_ece:g}")
-    if min_accuracy is not None and measured["accuracy"][0] < min_accuracy:
-        failed.append(f"accuracy {measured['accuracy'][0]:.4f} is below {min_accuracy:g}")
-    return failed
+) -> list[Gate]:
+    """Return what was demanded, beside what was measured."""
+    demanded = (("ECE", max_ece, True), ("accuracy", min_accuracy, False))
+    return [
+        Gate(name, measured[name.lower()], limit, largest)
+        for name, limit, largest in demanded
+        if limit is not None
+    ]
