@@ -99,6 +99,18 @@ def test_labels_in_another_order_are_told_from_those_of_a_poor_or_lopsided_model
     assert refused[False] <= 2
 
 
+def test_a_prior_by_which_the_map_would_be_right_less_often_is_doubted():
+    q, rng = np.array([0.7, 0.1, 0.1, 0.05, 0.05]), np.random.default_rng(0)
+    lean = np.log(q) / 1.5  # as a model that knows the mix has it
+    source = scenes.draw(rng, 1_200, q, signal=1.5, scale=2.0, offset=lean)
+    z, _ = scenes.draw(rng, 2_000, q, signal=0.8, scale=2.0, offset=lean)
+    assert "TP107" not in codes(tp.calibrate(z, prior=q, source=source))
+    cal = tp.calibrate(z, prior=np.full(5, 0.2), source=source)
+    (found,) = (finding for finding in cal.findings if finding.code == "TP107")
+    assert found.evidence["expected"] == pytest.approx(cal.accuracy.value)
+    assert found.evidence["expected_of_model"] == cal.facts["accuracy_before"][0]
+
+
 def test_a_share_that_is_nothing_but_rounding_excludes_a_class(quiet):
     cal = calibrate(quiet, prior=np.array([1e-14, 0.25, 0.25, 0.25, 0.25 - 1e-14]))
     assert "TP103" in codes(cal)

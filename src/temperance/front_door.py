@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 QUADRATURE = np.array([4, 1, 1]) / 6  # of a normal error at its centre and the ends of its interval
 MARGIN, WORTH = 1.75, 0.01  # the error before is this often that after, and so much more: improved
 # (three points make too little of the error after, by 0.8 · 6 / (2 · 1.645) = 1.46: see below)
+WORSE = 0.02  # accuracy that a map is expected to lose, beyond which its prior is doubtful
 TO_LABEL = 200
 GOLDEN = (5**0.5 - 1) / 2
 SEVERITY = ("refuse", "warn", "note")
@@ -119,8 +120,7 @@ def calibrate(
     if beliefs is not None:
         findings += [*about_prior(scene, evidence), *about_shift(scene, evidence)]
         findings += about_estimates(evidence)
-    findings.sort(key=lambda finding: SEVERITY.index(finding.severity))
-    if findings and findings[0].severity == "refuse":
+    if any(finding.severity == "refuse" for finding in findings):
         beliefs = None  # what is believed under a refused assumption is not told
     return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
 
@@ -187,7 +187,7 @@ def _answer(
     else:
         imagined = [_apply(m, z) for m in beliefs.maps]
         alone = evidence is not None and len(evidence.estimates) == 1
-        chosen, verdict, method, why = _choose(scene, beliefs.maps[0], own, imagined, alone=alone)
+        chosen, verdict, method, why = _choose(scene, beliefs, own, imagined, alone=alone)
         findings = [*findings, *why]
     p = _apply(chosen, z)
     worth = _worth_labelling(p)
@@ -198,7 +198,7 @@ def _answer(
         accuracy=_expected_accuracy(p, imagined),
         ece_before=_expected_error(own, imagined),
         ece_after=_expected_error(p, imagined),
-        findings=tuple(findings),
+        findings=tuple(sorted(findings, key=lambda one: SEVERITY.index(one.severity))),
         facts={
             **describe_sizes(scene, None if beliefs is None else beliefs.accuracy, evidence),
             **describe_confidence(scene, own, p, imagined),
@@ -211,7 +211,7 @@ def _answer(
 
 
 def _choose(
-    scene: Scene, found: Map, own: Matrix, imagined: list[Matrix], *, alone: bool
+    scene: Scene, beliefs: Beliefs, own: Matrix, imagined: list[Matrix], *, alone: bool
 ) -> tuple[Map, Verdict, str, list[Finding]]:
     """Return the map that was found if it is worth it, or what was there before, and the verdict.
 
@@ -223,7 +223,8 @@ def _choose(
     certain = not (surer or alone) or bool((before >= after).all())
     if certain and _exceeds(before, after):
         method = "uts" if scene.profile is None else "prior-matched"
-        return found, "improved", method, _reservation(before, after, imagined)
+        why = [*_contradiction(beliefs, imagined[0]), *_reservation(before, after, imagined)]
+        return beliefs.maps[0], "improved", method, why
     chosen, method, why = _fall_back(scene, before, imagined)
     return chosen, "no-evidence", method, why
 
@@ -235,6 +236,23 @@ def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
 def _exceeds(worse: Matrix, better: Matrix) -> bool:
     """Return whether an expected error exceeds another by enough to act on it."""
     return float((worse - MARGIN * better) @ QUADRATURE) > WORTH
+
+
+def _contradiction(beliefs: Beliefs, p: Matrix) -> list[Finding]:
+    """Return that a map whose class mix is right could not be right less often than the model."""
+    own, mapped = beliefs.accuracy.value, float(p.max(axis=1).mean())
+    if mapped >= own - WORSE:
+        return []
+    return [
+        Finding(
+            "TP107",
+            f"With this class mix {mapped:.0%} of the map's predictions would be right, of the "
+            f"model's own {own:.0%}. If the mix were right, the map's would be no worse.",
+            {"expected": mapped, "expected_of_model": own},
+            "Check the prior and the order of its classes; labels of a few rows would tell.",
+            "warn",
+        )
+    ]
 
 
 def _reservation(own: Matrix, after: Matrix, imagined: list[Matrix]) -> list[Finding]:

@@ -138,8 +138,9 @@ def _believe(biases: Biases, evidence: Evidence, start: float) -> tuple[float, M
     scale and class offset are undone, which is right if it mends everything.
     """
     t = match_belief(biases, evidence.shrink, evidence.accuracy, start, evidence.undone)
-    t *= float(np.exp(_step_towards_mended(biases.of_some(), evidence, t)))
-    t = min(max(t, min(start, evidence.undone)), max(start, evidence.undone))
+    step = _step_towards_mended(biases.of_some(), evidence, t)
+    ends = np.log(sorted((start, evidence.undone)))
+    t = float(np.exp(np.clip(np.log(t) + step, *ends)))
     return t, evidence.shrink * biases.at(t)
 
 
