@@ -176,6 +176,67 @@ def test_disagreement_with_labels_is_said_aloud():
     assert 'class="verdict refused"' in text
 
 
+def labels_say(**values):
+    """Return the top of a page with labels, and the page, were the audit to have other values."""
+    cal = calibration("improved")
+    audit = replace(cal.audit(*simulated(500, seed=1)), **values)
+    text = report.to_html(cal, audit=audit)
+    return Page(text).text.partition("Mean confidence")[0], text
+
+
+def test_labels_agree_when_nothing_got_worse():
+    top, text = labels_say()
+    assert "That agrees with the estimate." in top
+    assert words.HEADLINES["improved"] in top
+    assert 'class="verdict improved"' in text
+
+
+@pytest.mark.parametrize(
+    ("key", "what"), [("ece", "makes the gap worse"), ("nll", "makes the NLL worse")]
+)
+def test_labels_never_agree_with_what_got_worse(key, what):
+    after = {f"{key}_before": tp.Interval(0.19, 0.1, 0.3), f"{key}_after": tp.Interval(0.26, 0, 1)}
+    top, text = labels_say(**after)
+    assert what in top
+    assert "agrees" not in top
+    assert words.UNCONFIRMED in top
+    assert 'class="verdict no-evidence"' in text
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+@pytest.mark.parametrize("worse", [True, False])
+def test_a_few_labels_cannot_tell(agrees, worse):
+    gap = tp.Interval(0.26 if worse else 0.1, 0.0, 0.6)
+    before = {"ece_before": tp.Interval(0.19, 0.1, 0.3), "ece_after": gap}
+    top, text = labels_say(n=words.ENOUGH - 1, agrees=agrees, **before)
+    assert "ewer than 30 rows are too few to tell" in top
+    assert "agrees" not in top
+    assert ("does not agree with the estimate" in top) == (not agrees)
+    assert ('class="verdict improved"' in text) == (agrees and not worse)
+    assert 'class="verdict refused"' not in text  # nor are they enough to contradict
+
+
+def test_one_row_is_one_row():
+    assert "The labels of 1 row put" in labels_say(n=1)[0]
+
+
+@pytest.mark.parametrize(("sure", "side"), [(0.1, "too modest"), (0.999, "too sure")])
+@pytest.mark.parametrize("method", ["source temperature", "identity"])
+def test_without_evidence_the_sentence_does_not_contradict_its_numbers(sure, side, method):
+    cal = calibration("no evidence")
+    within, low, high = cal.facts["accuracy_before"]
+    assert low < cal.facts["confidence_before"] < high
+    assert "do not differ enough to act on" in words.meaning(cal)
+    assert words.headline(cal, None) == words.HEADLINES["no-evidence"]
+    facts = cal.facts | {"confidence_before": sure, "method": method}
+    outside = replace(cal, facts=facts | {"accuracy_before": [within, 0.2, 0.99]})
+    said = words.meaning(outside)
+    assert f"It may be {side} here, but that is not certain enough" in said
+    assert "do not differ" not in said
+    assert ("more than the temperature of the labelled source" in said) == (method[0] == "s")
+    assert words.headline(outside, None) == words.LEANING
+
+
 def test_the_file_is_the_page(tmp_path):
     cal = calibration("improved")
     text = cal.to_html(tmp_path / "report.html")

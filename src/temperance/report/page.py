@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from temperance.report.charts import histograms, risk_lines
 from temperance.report.words import (
-    CONTRADICTED,
-    HEADLINES,
     between,
+    confirmed,
+    contradicted,
     cut,
     estimate_rows,
     evidence_text,
+    headline,
     known,
     meaning,
     measured,
@@ -39,14 +40,14 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
     facts = calibration.facts
     # Expected errors are those that the map implies: without one there is nothing to expect.
     risk = None if calibration.verdict == "refused" else risk_lines(facts)
-    contradicted = audit is not None and not audit.agrees
+    labels = None if audit is None else audit.to_dict()
     return {
         "verdict": calibration.verdict,
-        "contradicted": contradicted,
+        "colour": _colour(calibration, labels),
         "subject": subject(calibration),
         "n_classes": len(facts["classes"]),
         "names": [cut(name, BRIEF) for name in facts["classes"][:NAMED]],
-        "headline": CONTRADICTED if contradicted else HEADLINES[calibration.verdict],
+        "headline": headline(calibration, labels),
         "meaning": cut(meaning(calibration), SENTENCE),
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),
@@ -58,10 +59,19 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
         "assumptions": [cut(text, SENTENCE) for text in facts["assumptions"]],
         "would_change": [cut(text, SENTENCE) for text in facts["would_change"]],
         "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
-        "audit": None if audit is None else _audit(calibration, audit.to_dict()),
+        "audit": None if labels is None else _audit(calibration, labels),
         "card": _card(calibration),
         "facts_json": _facts_json(calibration, audit),
     }
+
+
+def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
+    """Return the verdict in whose colour the page begins: never green against labels."""
+    if labels is not None and contradicted(labels):
+        return "refused"
+    if labels is not None and not confirmed(labels) and calibration.verdict == "improved":
+        return "no-evidence"
+    return calibration.verdict
 
 
 def _tiles(calibration: Calibration) -> list[dict[str, str]]:

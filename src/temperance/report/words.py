@@ -14,7 +14,10 @@ HEADLINES = {
     "no-evidence": "No evidence that this model needs a new calibration here.",
     "refused": "No calibration is possible with these data.",
 }
+LEANING = "Not enough evidence for a new calibration here."
 CONTRADICTED = "Labels contradict this calibration."
+UNCONFIRMED = "Labels do not confirm this calibration."
+ENOUGH = 30  # labelled rows that tell a wrong map from a right one
 JOINERS = "\u200c\u200d"  # they shape letters, and no more
 
 
@@ -63,13 +66,9 @@ def meaning(calibration: Calibration) -> str:
         ).strip()
     right = between(facts["accuracy_before"])
     if calibration.verdict == "no-evidence":
-        kept = "the temperature of the labelled source is applied"
-        if facts["method"] != "source temperature":
-            kept = "the model's own confidence is kept"
         return (
             f"On these {n} rows the model is {sure} sure on average and estimated to be right for "
-            f"{right} of them. Its confidence and its accuracy do not differ enough to act on, so "
-            f"{kept}."
+            f"{right} of them. {_why_no_more(calibration)}"
         )
     before, after = calibration.ece_before.value, calibration.ece_after.value
     gap = (
@@ -85,6 +84,54 @@ def meaning(calibration: Calibration) -> str:
     ).strip()
 
 
+def _leaning(calibration: Calibration) -> str:
+    """Return on which side of the interval of the accuracy the model's confidence lies, or ''."""
+    _, low, high = calibration.facts["accuracy_before"]
+    sure = calibration.facts["confidence_before"]
+    return "modest" if sure < low else "sure" if sure > high else ""
+
+
+def _why_no_more(calibration: Calibration) -> str:
+    """Return why a calibration without evidence goes no further, and what it does."""
+    by_source = calibration.facts["method"] == "source temperature"
+    if not (side := _leaning(calibration)):
+        kept = "the model's own confidence is kept"
+        if by_source:
+            kept = "the temperature of the labelled source is applied"
+        return f"Its confidence and its accuracy do not differ enough to act on, so {kept}."
+    so = "to act on, so the model's own confidence is kept"
+    if by_source:
+        so = "for more than the temperature of the labelled source, which is applied"
+    return f"It may be too {side} here, but that is not certain enough {so}."
+
+
+def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
+    """Return the answer in one line: that of the labels, where they have one."""
+    if audit is not None and not confirmed(audit):
+        return CONTRADICTED if contradicted(audit) else UNCONFIRMED
+    if calibration.verdict == "no-evidence" and _leaning(calibration):
+        return LEANING
+    return HEADLINES[calibration.verdict]
+
+
+def contradicted(audit: dict[str, Any]) -> bool:
+    """Return whether labels, enough of them, put the accuracy elsewhere than the estimate."""
+    return not audit["agrees"] and audit["n"] >= ENOUGH
+
+
+def confirmed(audit: dict[str, Any]) -> bool:
+    """Return whether nothing that labels say speaks against a calibration, however few."""
+    return audit["agrees"] and not _worse(audit)
+
+
+def _worse(audit: dict[str, Any]) -> list[str]:
+    """Return what is measured to be worse after the calibration than before."""
+    names = {"ece": "gap", "nll": "NLL"}
+    return [
+        name for key, name in names.items() if audit[f"{key}_after"][0] > audit[f"{key}_before"][0]
+    ]
+
+
 def subject(calibration: Calibration) -> str:
     """Return in one line what a report is about: how many rows, held against what."""
     facts = calibration.facts
@@ -93,15 +140,26 @@ def subject(calibration: Calibration) -> str:
 
 
 def measured(audit: dict[str, Any]) -> str:
-    """Return what labelled rows say, in one sentence or two."""
+    """Return what labelled rows say, in a sentence or two."""
+    n = f"{audit['n']:,} row{'' if audit['n'] == 1 else 's'}"
     said = (
-        f"The labels of {audit['n']:,} rows put the accuracy at {between(audit['accuracy'])} and "
+        f"The labels of {n} put the accuracy at {between(audit['accuracy'])} and "
         f"the gap between confidence and accuracy at {percent(audit['ece_after'][0])}, against "
         f"{percent(audit['ece_before'][0])} before."
     )
-    if audit["agrees"]:
-        return f"{said} That agrees with the estimate."
-    return f"{said} That does not agree with the estimate: trust the measurement."
+    if audit["n"] < ENOUGH:
+        few = f"ewer than {ENOUGH} rows are too few to tell: label more."
+        if audit["agrees"]:
+            return f"{said} F{few}"
+        return f"{said} That does not agree with the estimate, but f{few}"
+    if not audit["agrees"]:
+        return f"{said} That does not agree with the estimate: trust the measurement."
+    if worse := _worse(audit):
+        return (
+            f"{said} The accuracy is as estimated, but on these rows the calibration makes the "
+            f"{' and the '.join(worse)} worse: trust the measurement."
+        )
+    return f"{said} That agrees with the estimate."
 
 
 def cut(text: object, length: int) -> str:
