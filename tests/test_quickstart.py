@@ -1,14 +1,29 @@
-"""The notebook runs from top to bottom, shows what it talks about, and is kept without output."""
+"""What newcomers read first: the example of the README, and the notebook.
+
+The example prints what its comments say. The notebook runs from top to bottom, shows what it talks
+about, and is kept without output.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "examples" / "quickstart.ipynb"
+
+
+def test_the_readme_example_prints_what_its_comments_say(capsys):
+    (example,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    promised = re.findall(r"^print\(.*\)  # (.+)$", example, re.MULTILINE)
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own README
+    assert capsys.readouterr().out.splitlines() == promised
 
 
 @pytest.fixture(scope="module")
