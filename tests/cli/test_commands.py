@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import temperance as tp
-from temperance import demo
+from temperance import demo, files
 from temperance.cli import main
 
 
@@ -186,8 +186,6 @@ def test_rows_that_a_matrix_can_separate_are_refused_without_a_penalty(folder, c
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors"])
 def test_apply_is_the_map(folder, calibrated, capsys, tmp_path, suffix):
-    from temperance import files
-
     out = tmp_path / f"out{suffix}"
     code, shown, said = run(
         capsys, "apply", folder / "target.npz", "--map", calibrated, "--out", out
@@ -207,6 +205,73 @@ def test_apply_can_write_probabilities(folder, calibrated, capsys, tmp_path):
     p = pd.read_csv(out)
     assert list(p) == [f"prob_{k}" for k in range(10)]
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=5e-3)  # half precision in, half out
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    """A table as a clinic keeps it, with names for classes and nothing that lists them."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300)
+    z = 2 * np.eye(3)[y] + rng.normal(size=(300, 3))
+    words = np.array(["mel", "nv", "bcc"])
+    np.savez(tmp_path / "val.npz", logits=z, labels=y, classes=words)
+    np.savez(tmp_path / "bare.npz", logits=z)
+    frame = pd.DataFrame({f"logit_{k}": z[:, k] for k in range(3)})
+    frame["patient"], frame["label"] = [f"{i:04d}" for i in range(300)], words[y]
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    (tmp_path / "prior.json").write_text(json.dumps({"bcc": 0.3, "mel": 0.3, "nv": 0.4}))
+    return tmp_path
+
+
+def test_apply_keeps_the_columns_of_a_table_and_knows_the_classes(clinic, capsys):
+    cal, table = clinic / "cal.json", pd.read_csv(clinic / "clinic.csv", dtype={"patient": str})
+    tp.save(tp.Temperature(2.0), cal, classes=["mel", "nv", "bcc"])
+    command = ("apply", clinic / "clinic.csv", "--map", cal, "--probabilities", "--out")
+    code, _, said = run(capsys, *command, clinic / "p.csv")
+    assert code == 0
+    assert "prob_0 to prob_2 are the classes mel, nv, bcc." in said
+    p = pd.read_csv(clinic / "p.csv", dtype={"patient": str})
+    assert list(p) == ["prob_0", "prob_1", "prob_2", "patient", "label"]
+    pd.testing.assert_frame_equal(p[["patient", "label"]], table[["patient", "label"]])
+    run(capsys, "apply", clinic / "clinic.csv", "--map", cal, "--out", clinic / "z.parquet")
+    assert files.read(clinic / "z.parquet").classes == ["mel", "nv", "bcc"]
+    run(capsys, *command, clinic / "p.npz")
+    held = np.load(clinic / "p.npz")
+    assert held["classes"].tolist() == ["mel", "nv", "bcc"]
+    assert held["labels"].tolist() == np.load(clinic / "val.npz")["labels"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("target", "source"), [("clinic.csv", "val.npz"), ("val.npz", "clinic.csv")]
+)
+def test_names_known_from_one_file_serve_for_the_other(clinic, capsys, target, source):
+    code, out, said = run(
+        capsys,
+        *("calibrate", clinic / target, "--source", clinic / source),
+        *("--prior", clinic / "prior.json", "--json"),
+    )
+    assert code == 0, said
+    facts = json.loads(out)["facts"]
+    assert facts["classes"] == ["mel", "nv", "bcc"]
+    assert facts["prior"] == [0.3, 0.4, 0.3]
+
+
+def test_names_known_from_a_map_serve_for_the_rows(clinic, capsys):
+    cal, names = clinic / "cal.json", ["mel", "nv", "bcc"]
+    command = ("calibrate", clinic / "bare.npz", "--prior", clinic / "prior.json", "--out", cal)
+    assert run(capsys, *command, "--classes", ",".join(names))[0] == 0
+    code, out, said = run(capsys, "evaluate", clinic / "clinic.csv", "--map", cal, "--json")
+    assert code == 0, said
+    assert json.loads(out)["rows"] == 300
+    audited = ("report", cal, "--labelled", clinic / "clinic.csv", "--out", clinic / "r.html")
+    assert run(capsys, *audited)[0] == 0
+
+
+def test_labels_of_the_target_are_not_looked_at(clinic, capsys):
+    text = (clinic / "clinic.csv").read_text().replace("mel", "").replace("nv", "no such class")
+    (clinic / "clinic.csv").write_text(text)
+    command = ("calibrate", clinic / "clinic.csv", "--source", clinic / "val.npz")
+    assert run(capsys, *command)[0] == 0
 
 
 def test_evaluate_measures_before_and_after(folder, calibrated, capsys):

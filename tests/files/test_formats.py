@@ -144,7 +144,7 @@ def test_all_that_npz_may_hold(tmp_path, logits):
     assert table.classes == CLASSES
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".parquet"])
 def test_names_that_differ_from_those_in_the_file_are_refused(tmp_path, logits, suffix):
     path = tmp_path / f"t{suffix}"
     files.write(path, Table(logits, classes=CLASSES))
@@ -200,8 +200,64 @@ def test_what_is_written_is_read_again(tmp_path, logits, labels, suffix):
     if suffix != ".npy":
         np.testing.assert_array_equal(again.labels, labels)
         np.testing.assert_array_equal(again.groups.astype(int), np.arange(N) // 2)
-    if suffix in {".npz", ".safetensors"}:
+    if suffix in {".npz", ".safetensors", ".parquet"}:
         assert again.classes == CLASSES
+
+
+@pytest.mark.parametrize("source", [".csv", ".parquet"])
+@pytest.mark.parametrize("target", [".csv", ".parquet"])
+def test_every_column_of_a_table_is_carried_as_it_stands(tmp_path, logits, source, target):
+    beside = {
+        "patient": [f"{i:03d}" for i in range(N)],  # no number: its zeros count
+        "age": list(range(N)),
+        "label": [None if i == 3 else CLASSES[i % K] for i in range(N)],
+        "note": ['said "no", twice\nno more' if i % 2 else "ü" for i in range(N)],
+        "prob_0": [0.25] * N,  # of the model itself, before the map
+    }
+    frame = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(K)} | beside)
+    path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
+    frame.to_csv(path, index=False) if source == ".csv" else frame.to_parquet(path)
+    table = files.read(path, CLASSES, keep="columns")
+    files.write(out, table, lambda z: np.full_like(z, 0.5), "probabilities")
+    text = {"patient": str, "note": str}
+    again = pd.read_csv(out, dtype=text) if target == ".csv" else pd.read_parquet(out)
+    assert list(again) == [*(f"prob_{k}" for k in range(K)), *list(beside)[:-1]]
+    assert (again["prob_0"] == 0.5).all()
+    for name in ("patient", "age", "note"):
+        assert again[name].tolist() == beside[name]
+    expected = [label or "" for label in beside["label"]]
+    assert again["label"].fillna("").tolist() == expected
+
+
+def test_columns_of_several_blocks_stay_with_their_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("temperance.files.table.BLOCK", 2 * 7)  # seven rows
+    z = np.random.default_rng(0).normal(size=(50, 2))
+    frame = pd.DataFrame({"logit_0": z[:, 0], "logit_1": z[:, 1], "row": np.arange(50)})
+    whole, days = pa.Table.from_pandas(frame), tmp_path / "days"  # a directory of two files
+    days.mkdir()
+    parquet.write_table(whole[:30], days / "a.parquet", row_group_size=11)
+    parquet.write_table(whole[30:], days / "b.parquet")
+    table = files.read(days, keep="columns")
+    for name in ("o.csv", "o.parquet"):
+        files.write(tmp_path / name, table)
+        read = pd.read_csv if name == "o.csv" else pd.read_parquet
+        again = read(tmp_path / name)
+        np.testing.assert_array_equal(again["logit_1"], z[:, 1])
+        np.testing.assert_array_equal(again["row"], np.arange(50))
+
+
+def test_names_from_elsewhere_are_for_files_without(tmp_path, logits):
+    words = {"label": [CLASSES[i % K] for i in range(N)]}
+    frame = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(K)} | words)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = files.read(tmp_path / "t.csv", otherwise=CLASSES)
+    assert table.classes == CLASSES
+    np.testing.assert_array_equal(table.labels, np.arange(N) % K)
+    files.write(tmp_path / "t.npz", table)
+    assert files.read(tmp_path / "t.npz", otherwise=["a", "b", "c", "d"]).classes == CLASSES
+    with pytest.raises(InputError, match=r"t.csv: logits must have 2 columns.* Got 4"):
+        files.read(tmp_path / "t.csv", otherwise=["yes", "no"])
+    assert files.read(tmp_path / "t.csv", keep="logits").labels is None
 
 
 def test_others_read_what_is_written(tmp_path, logits, labels):

@@ -68,10 +68,11 @@ def calibrate(
     inputs.check_out(out, inputs.ARTEFACT, target, source, prior, classes)
     inputs.check_out(report, inputs.PAGE)
     with screen.working("reading"):
-        rows = inputs.read_table(target, classes)
-        labelled = None if source is None else inputs.read_labelled(source, classes, None)
-    if labelled is not None:
-        inputs.check_same_names(labelled.classes, rows.classes, str(source))
+        rows = inputs.read_table(target, classes, keep="logits")
+        labelled = None
+        if source is not None:
+            labelled = inputs.read_labelled(source, classes, None, rows.classes)
+            inputs.check_same_names(labelled.classes, rows.classes, str(source))
     with screen.working("calibrating"):
         calibration = fit(
             rows.logits,
@@ -167,12 +168,15 @@ def apply(
     files.check_format(out)
     inputs.check_out(out, tuple(files.FORMATS), new, map, classes)
     held = inputs.read_map(map)
-    rows = inputs.read_table(new, classes)
+    keep = "columns" if files.is_table(new) and files.is_table(out) else "labels"
+    rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep)
     inputs.check_same_names(held.classes, rows.classes, map.name)
     function = held.map.predict_proba if probabilities else held.map
     name = "probabilities" if probabilities else "logits"
     files.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
     screen.show_files({f"{rows.n:,} rows of {name}": out})
+    if out.suffix.lower() == ".csv":  # which has no place for class names
+        screen.note_columns("prob" if probabilities else "logit", rows.classes)
     if held.refused:
         screen.note(REFUSED.format(map))
     return int(held.refused)
@@ -209,7 +213,7 @@ def evaluate(
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_gate(min_accuracy, "--min-accuracy")
     held = None if map is None else inputs.read_map(map)
-    rows = inputs.read_labelled(test, classes, labels)
+    rows = inputs.read_labelled(test, classes, labels, held and held.classes)
     if held is not None and map is not None:
         inputs.check_same_names(held.classes, rows.classes, map.name)
     with screen.working("measuring"):
@@ -262,8 +266,9 @@ def report(
     held = inputs.read_calibration(calibration)
     audit = None
     if labelled is not None:
-        rows = inputs.read_labelled(labelled, classes, labels)
-        inputs.check_same_names(inputs.class_names(calibration), rows.classes, calibration.name)
+        names = inputs.class_names(calibration)
+        rows = inputs.read_labelled(labelled, classes, labels, names)
+        inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(rows.logits, rows.labels, groups=rows.groups)
     page.to_html(held, out, audit=audit)
     screen.show_files({"report": out})

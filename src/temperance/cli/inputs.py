@@ -26,10 +26,17 @@ LARGEST = 16 << 20  # bytes of a file of names or of a class mix
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
-def read_table(path: Path, classes: str | None = None, labels: Path | None = None) -> files.Table:
-    """Read rows, with names and labels that are given beside the file."""
+def read_table(
+    path: Path,
+    classes: str | None = None,
+    labels: Path | None = None,
+    *,
+    otherwise: list[str] | None = None,
+    keep: files.Keep = "labels",
+) -> files.Table:
+    """Read rows, with names and labels that are given beside the file, or names known elsewhere."""
     names = None if classes is None else read_classes(classes)
-    table = files.read(path, names)
+    table = files.read(path, names, otherwise=otherwise, keep=keep)
     if labels is None:
         return table
     return replace(table, labels=read_labels(labels))
@@ -42,9 +49,14 @@ def read_labels(path: Path) -> NDArray[Any]:
     return files.read_array(path)
 
 
-def read_labelled(path: Path, classes: str | None, labels: Path | None) -> files.Table:
+def read_labelled(
+    path: Path,
+    classes: str | None,
+    labels: Path | None,
+    otherwise: list[str] | None = None,
+) -> files.Table:
     """Read rows that must have labels."""
-    table = read_table(path, classes, labels)
+    table = read_table(path, classes, labels, otherwise=otherwise)
     if table.labels is None:
         place = (
             "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
@@ -81,7 +93,8 @@ def read_prior(text: str | None, target: files.Table, source: files.Table | None
             raise InputError("--prior source needs a --source, whose class mix it takes.")
         return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
     if text.endswith(".json"):
-        return _prior_of(_json(Path(text)), target, text)
+        names = target.classes or (source.classes if source else None)
+        return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
     try:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:
@@ -89,12 +102,10 @@ def read_prior(text: str | None, target: files.Table, source: files.Table | None
         raise InputError(f"{msg} {text!r}.") from None
 
 
-def _prior_of(value: Any, target: files.Table, name: str) -> Any:
+def _prior_of(value: Any, names: list[str], name: str) -> Any:
     if isinstance(value, dict) and "about" in value:
-        return about(_prior_of(value["about"], target, name), value.get("rows", 100))
+        return about(_prior_of(value["about"], names, name), value.get("rows", 100))
     if isinstance(value, dict):
-        k = target.logits.shape[1]
-        names = target.classes or [str(i) for i in range(k)]
         strange = sorted(set(value) - set(names))
         missing = [c for c in names if c not in value]
         if strange or missing:

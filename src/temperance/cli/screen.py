@@ -128,6 +128,14 @@ def note(sentence: str) -> None:
     print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
 
 
+def note_columns(prefix: str, classes: list[str] | None) -> None:
+    """Say on stderr which column of a table is which class, where the classes have names."""
+    if classes is None or classes == [str(k) for k in range(len(classes))]:
+        return
+    shown = ", ".join(name[:40] for name in classes[:20]) + (", …" if len(classes) > 20 else "")
+    note(f"{prefix}_0 to {prefix}_{len(classes) - 1} are the classes {shown}.")
+
+
 def scores(evaluation: Any) -> dict[str, float]:
     """Return the numbers of an evaluation by name."""
     names = ("accuracy", "confidence", "nll", "brier", "ece")

@@ -16,7 +16,7 @@ from temperance.files.columns import first_difference, shown_name
 from temperance.files.csv import read_csv, write_csv
 from temperance.files.npy import read_array, read_npy, read_npz, write_npy, write_npz
 from temperance.files.parquet import read_parquet, write_parquet
-from temperance.files.table import Table
+from temperance.files.table import Keep, Table
 from temperance.files.tensors import read_safetensors, write_safetensors
 from temperance.files.whole import check_target, replacing
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "Keep",
     "Table",
     "check_format",
     "check_target",
+    "is_table",
     "read",
     "read_array",
     "replacing",
@@ -43,10 +45,17 @@ FORMATS = {
     ".parquet": (read_parquet, write_parquet),
     ".safetensors": (read_safetensors, write_safetensors),
 }
+TABLES = (".csv", ".parquet")  # have room for any column
 RUN_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
 
 
-def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Table:
+def read(
+    path: str | os.PathLike[str],
+    classes: list[str] | None = None,
+    *,
+    otherwise: list[str] | None = None,
+    keep: Keep = "labels",
+) -> Table:
     """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
 
     Parameters
@@ -54,6 +63,11 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
     path : path of the file, or of a directory of Parquet files
     classes : list of str, optional
         Names of the columns. A file that has other names is refused.
+    otherwise : list of str, optional
+        Names for a file that has none and is given none: those of the map or the source.
+    keep : {"labels", "logits", "columns"}
+        Beside the logits: labels and groups; neither, and what is wrong with them does not matter;
+        or every other column of a CSV or Parquet file as it stands.
 
     Examples
     --------
@@ -64,14 +78,14 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
     array([0, 1])
     """
     file = Path(path)
-    dataset = file.is_dir() and file.suffix in {"", ".parquet"}
+    dataset = is_dataset(file)
     suffix = ".parquet" if dataset else check_format(file)
     if not file.is_file() and not dataset:
         what = "a directory" if file.is_dir() else "no file there"
         raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
     try:
-        found = FORMATS[suffix][0](file)
-        return Table(**_named(found, classes))
+        found = FORMATS[suffix][0](file, keep)
+        return Table(**_named(found, classes, otherwise))
     except InputError as error:
         place = "" if file.name in str(error) else f"{file.name}: "
         raise InputError(f"{place}{error}") from None
@@ -80,20 +94,35 @@ def read(path: str | os.PathLike[str], classes: list[str] | None = None) -> Tabl
         raise InputError(msg) from None
 
 
-def _named(found: dict[str, Any], classes: list[str] | None) -> dict[str, Any]:
+def _named(
+    found: dict[str, Any], classes: list[str] | None, otherwise: list[str] | None
+) -> dict[str, Any]:
     """Return what was found with the names of its columns: the file's own, else those given."""
-    if classes is None:
+    if classes is not None:
+        _check_same(found.get("classes", classes), classes)
+        return found | {"classes": classes}
+    if otherwise is None or "classes" in found:
         return found
-    held = [str(name) for name in found.get("classes", classes)]
-    place = first_difference(held, classes)
+    shape = found["logits"].shape
+    if len(shape) == 2 and shape[1] != len(otherwise):
+        msg = (
+            f"logits must have {len(otherwise)} columns, for the classes {otherwise[0]!r} to "
+            f"{otherwise[-1]!r} that they go with. Got {shape[1]}."
+        )
+        raise InputError(msg)
+    return found | {"classes": otherwise}
+
+
+def _check_same(held: list[Any], given: list[str]) -> None:
+    names = [str(name) for name in held]
+    place = first_difference(names, given)
     if place is not None:
-        mine, theirs = (shown_name(names, place) for names in (held, classes))
+        mine, theirs = shown_name(names, place), shown_name(given, place)
         msg = (
             f"classes must be the names that the file has, in their order. Class {place} is {mine} "
             f"in the file, and {theirs} is given: leave --classes out, or save the file again."
         )
         raise InputError(msg)
-    return found | {"classes": classes}
 
 
 def write(
@@ -130,6 +159,16 @@ def write(
     check_choice(name, ("logits", "probabilities"), "name")
     with replacing(path) as file:
         FORMATS[suffix][1](file, track(table.mapped(function)), table, name)
+
+
+def is_dataset(path: Path) -> bool:
+    """Return whether a path is a directory of Parquet files."""
+    return path.is_dir() and path.suffix in {"", ".parquet"}
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a path is of a format that has room for any column."""
+    return is_dataset(path) or path.suffix.lower() in TABLES
 
 
 def check_format(path: str | os.PathLike[str]) -> str:

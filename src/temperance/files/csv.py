@@ -1,6 +1,7 @@
 """Comma-separated values: ``logit_0 … logit_{K-1}``, optional ``label`` and ``group``.
 
-The file is read once, line by line, into the array that it becomes. Other columns are ignored.
+The file is read once, line by line, into the array that it becomes. Other columns are passed over,
+or kept as the text that they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from temperance._checks import InputError
 from temperance._progress import tracked
-from temperance.files.columns import beside, spelled
+from temperance.files.columns import as_they_stand, beside, beside_new, kept
 from temperance.rows.columns import columns_of
 
 if TYPE_CHECKING:
@@ -25,25 +26,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.files.table import Table
+    from temperance.files.table import Keep, Table
 
 
-def read_csv(path: Path) -> dict[str, Any]:
+def read_csv(path: Path, keep: Keep) -> dict[str, Any]:
     """Read a table of logits; an error names the line and the column."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            return _table(csv.reader(file, strict=True), path.name)
+            return _table(csv.reader(file, strict=True), path.name, keep)
         except UnicodeDecodeError as error:
             msg = f"{path.name} must be UTF-8 text. Got the byte 0x{error.object[error.start]:02x}."
             raise InputError(msg) from None
 
 
-def _table(reader: Any, name: str) -> dict[str, Any]:
+def _table(reader: Any, name: str, keep: Keep) -> dict[str, Any]:
     header = next(_lines(reader, name), [])
     columns = columns_of(header, name)
     place = [header.index(column) for column in columns]
     pick = itemgetter(*place)
-    extras = {key: header.index(column) for key, column in spelled(header, name).items()}
+    extras = {
+        key: header.index(column) for key, column in kept(keep, header, columns, name).items()
+    }
     found: dict[str, list[str]] = {key: [] for key in extras}
     numbers = array("d")
     for cells in tracked(_lines(reader, name), "lines"):
@@ -58,11 +61,13 @@ def _table(reader: Any, name: str) -> dict[str, Any]:
         if "_" in "".join(picked):  # Python reads 1_000 as a number; nobody else does
             raise _bad_cell(name, reader.line_num, columns, picked)
         for key, at in extras.items():
-            if not cells[at].strip():
+            if keep == "labels" and not cells[at].strip():
                 place = f"{name}, line {reader.line_num}, column {header[at]}"
                 raise InputError(f"{place} must not be empty. Fill it, or leave the row out.")
             found[key].append(cells[at])
     logits = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
+    if keep == "columns":
+        return {"logits": logits, "columns": {k: as_they_stand(v) for k, v in found.items()}}
     return {"logits": logits} | beside(found)
 
 
@@ -101,13 +106,18 @@ def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, nam
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     prefix = "logit" if name == "logits" else "prob"
-    extras = {"label": table.labels, "group": table.groups}
-    extras = {key: value for key, value in extras.items() if value is not None}
-    writer.writerow([*(f"{prefix}_{k}" for k in range(table.logits.shape[1])), *extras])
+    new = [f"{prefix}_{k}" for k in range(table.logits.shape[1])]
+    extras = beside_new(table, new)
+    writer.writerow([*new, *extras])
     start = 0
     for block in blocks:
         rows = block.astype(str).tolist()  # the shortest digits of each dtype
-        beside = [value[start : start + len(rows)].tolist() for value in extras.values()]
+        beside = [_cells(value[start : start + len(rows)]) for value in extras.values()]
         writer.writerows(row + list(rest) for row, *rest in zip(rows, *beside, strict=True))
         start += len(rows)
     text.detach()
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column that came from text, or from Parquet."""
+    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()

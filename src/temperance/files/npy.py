@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.files.table import Table
+    from temperance.files.table import Keep, Table
 
 KEYS = ("logits", "labels", "classes", "prior", "groups")
 CHUNK = 1 << 24  # bytes unpacked at a time
@@ -54,12 +54,12 @@ def read_array(path: Path) -> NDArray[Any]:
     return _map(path, 0, path.stat().st_size, header, path.name)
 
 
-def read_npy(path: Path) -> dict[str, Any]:
+def read_npy(path: Path, _: Keep) -> dict[str, Any]:
     """Map the logits of a ``.npy`` file."""
     return {"logits": read_array(path)}
 
 
-def read_npz(path: Path) -> dict[str, Any]:
+def read_npz(path: Path, keep: Keep) -> dict[str, Any]:
     """Map or unpack the arrays of a ``.npz`` file that a table is made of."""
     with _opened(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -70,7 +70,8 @@ def read_npz(path: Path) -> dict[str, Any]:
                 f"with numpy.savez(path, logits=..., labels=...)."
             )
             raise InputError(msg)
-        names = {key: key for key in KEYS if key in members} | spelled(members, path.name)
+        names = {key: key for key in ("logits", "classes", "prior") if key in members}
+        names |= {} if keep == "logits" else spelled(members, path.name)
         found: dict[str, Any] = {
             key: _member(path, archive, members[name]) for key, name in names.items()
         }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from temperance._checks import InputError, check_classes, check_labels, check_logits
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Keep = Literal["labels", "logits", "columns"]
 BLOCK = 1 << 18  # elements that are read, mapped or written together
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
@@ -34,6 +35,8 @@ class Table:
         Class mix that goes with the rows.
     groups : array of shape (n,), optional
         Patient, lesion, video or site of each row.
+    columns : dict of columns of length n
+        What else a table holds, as it stands, to be written again; labels and groups among them.
     """
 
     logits: NDArray[Any]
@@ -41,6 +44,7 @@ class Table:
     classes: list[str] | None = None
     prior: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_logits(self.logits)

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from temperance._checks import InputError
-from temperance.files.columns import spelled
+from temperance.files.columns import named_in, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.files.table import Table
+    from temperance.files.table import Keep, Table
 
 DTYPES = {
     "F16": "<f2",
@@ -41,7 +41,7 @@ DTYPES = {
 KEYS = ("logits", "labels", "prior", "groups")
 
 
-def read_safetensors(path: Path) -> dict[str, Any]:
+def read_safetensors(path: Path, keep: Keep) -> dict[str, Any]:
     """Map the tensors of a table."""
     try:
         with safe_open(path, framework="np"):
@@ -56,9 +56,10 @@ def read_safetensors(path: Path) -> dict[str, Any]:
         held = ", ".join(name for name in header if name != "__metadata__") or "nothing"
         msg = f"{path.name} must hold a tensor named 'logits', (n, K). It holds {held}."
         raise InputError(msg)
-    names = {key: key for key in KEYS if key in header} | spelled(header, path.name)
+    names = {key: key for key in ("logits", "prior") if key in header}
+    names |= {} if keep == "logits" else spelled(header, path.name)
     found = {key: _tensor(path, 8 + length, name, header[name]) for key, name in names.items()}
-    return found | _classes(header.get("__metadata__", {}), path.name)
+    return found | named_in(header.get("__metadata__", {}), path.name)
 
 
 def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:
@@ -74,18 +75,6 @@ def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[A
     if facts["dtype"] == "BF16":  # the upper half of a float32
         return (tensor.astype(np.uint32) << 16).view(np.float32)
     return tensor
-
-
-def _classes(metadata: dict[str, str], name: str) -> dict[str, Any]:
-    if "classes" not in metadata:
-        return {}
-    try:
-        classes = json.loads(metadata["classes"])
-    except json.JSONDecodeError:
-        classes = None
-    if not isinstance(classes, list):
-        raise InputError(f"the classes in the header of {name} must be a JSON list of names.")
-    return {"classes": classes}
 
 
 def write_safetensors(

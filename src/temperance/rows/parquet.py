@@ -56,7 +56,7 @@ class ParquetBlocks:
         schema = self.dataset.schema
         self.columns = columns_of(schema.names, self.name)
         self.labelled = LABEL in schema.names
-        self.n: int = self._checked(self.dataset.count_rows)
+        self.n: int = self.checked(self.dataset.count_rows)
         kinds = [schema.field(column).type for column in self.columns]
         types = self._arrow.types
         for column, kind in zip(self.columns, kinds, strict=True):
@@ -79,7 +79,7 @@ class ParquetBlocks:
         )
         start = 0
         while True:
-            batch = self._checked(next, read, None)
+            batch = self.checked(next, read, None)
             if batch is None:
                 return
             for key, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -107,9 +107,9 @@ class ParquetBlocks:
             use_buffered_stream=True, buffer_size=BUFFER, pre_buffer=False
         )
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
-        return self._checked(dataset.dataset, path, format=form)
+        return self.checked(dataset.dataset, path, format=form)
 
-    def _checked(self, function: Any, *args: Any, **options: Any) -> Any:
+    def checked(self, function: Any, *args: Any, **options: Any) -> Any:
         """Call what reads, and say in one sentence that the file is damaged where it is."""
         try:
             return function(*args, **options)
