@@ -18,7 +18,7 @@ SECTIONS = (
     "what-next",
     "model-card",
 )
-SIZES = {"desktop": (1200, 900), "phone": (360, 740)}
+SIZES = {"desktop": (1200, 900), "phone": (360, 740), "small phone": (320, 568)}
 
 # Contrast of every piece of text with what lies behind it, as WCAG 2 defines it.
 CONTRAST = """() => {

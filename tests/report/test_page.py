@@ -269,6 +269,14 @@ def test_an_improvement_is_never_told_as_a_loss():
     assert "30%" not in words.meaning(wide)
 
 
+@pytest.mark.parametrize(
+    ("t", "note"), [(0.3, "more sure"), (1.0, "less sure"), (4.0, "less sure")]
+)
+def test_the_temperature_is_explained_on_its_own_side_of_one(t, note):
+    cal = replace(calibration("improved"), temperature=tp.Interval(t, t, t))
+    assert f"the model is told to be {note}" in Page(cal.to_html()).text
+
+
 def test_plain_words():
     assert words.percent(0.5) == "50%"
     assert words.percent(0.004) == "0.4%"

@@ -101,7 +101,9 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
         {
             "name": "Temperature",
             "value": f"{calibration.temperature.value:.2f}",
-            "note": "above 1 the model is told to be less sure",
+            "note": "below 1 the model is told to be more sure"
+            if calibration.temperature.value < 1
+            else "above 1 the model is told to be less sure",
         },
     ]
 
