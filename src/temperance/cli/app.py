@@ -217,8 +217,8 @@ def evaluate(
     if held is not None and map is not None:
         inputs.check_same_names(held.classes, rows.classes, map.name)
     with screen.working("measuring"):
-        before = methods.measure(rows.logits, rows)
-        after = None if held is None else methods.measure(methods.after(held.map, rows), rows)
+        before = methods.measure(rows)
+        after = None if held is None else methods.measure(rows, held.map)
     groups = methods.count_groups(rows)
     gates = methods.gates(after or before, max_ece, min_accuracy)
     failed = [gate.says() for gate in gates if gate.failed]

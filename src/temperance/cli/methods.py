@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def fit(
         raise InputError(msg)
     fitted = FITS[method](rows.logits, rows.labels, **options)
     before = tp.metrics.evaluate(rows.logits, rows.labels)
-    return fitted, before, tp.metrics.evaluate(after(fitted, rows), rows.labels)
+    return fitted, before, tp.metrics.evaluate(after(fitted, rows))
 
 
 def after(fitted: Map, rows: Table) -> Rows:
@@ -54,10 +54,14 @@ def after(fitted: Map, rows: Table) -> Rows:
     return as_rows(rows.logits, rows.labels).mapped(lambda z: fitted(z.astype(dtype)))
 
 
-def measure(logits: Any, rows: Table) -> dict[str, list[float]]:
-    """Return metrics of labelled rows with bootstrap intervals, by group where there are any."""
+def measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
+    """Return metrics of labelled rows, after a map if there is one, with bootstrap intervals.
+
+    The intervals are by group where there are any.
+    """
+    labelled = as_rows(rows.logits, rows.labels) if fitted is None else after(fitted, rows)
     return {
-        name: list(tp.metrics.bootstrap(metric, logits, rows.labels, groups=rows.groups))
+        name: list(tp.metrics.bootstrap(metric, labelled, groups=rows.groups))
         for name, metric in METRICS.items()
     }
 
