@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 from simulated import logits
 
 import temperance as tp
-from temperance.rows import ArrayRows, as_rows
+from temperance.rows import ArrayRows, array, as_rows
 from temperance.rows import dask as rooms
 
 N, K, FILES = 24_000, 5, 3
@@ -249,6 +249,14 @@ def test_bad_rows_are_refused_with_their_place(data, case):
     z, *rest = change(*data)
     with pytest.raises(tp.InputError, match=sentence):
         tp.fit_temperature(da.from_array(z, chunks=4_000), *rest)
+
+
+def test_the_place_is_right_where_a_partition_is_worth_several_threads(data, monkeypatch):
+    monkeypatch.setattr(array, "LARGE", 10_000)
+    monkeypatch.setattr(array, "n_threads", lambda: 3)
+    z = _with(data[0], (23_999, 2), np.nan)
+    with pytest.raises(tp.InputError, match="Row 23999, class 2 is NaN"):
+        tp.fit_temperature(da.from_array(z, chunks=(24_000, K)), data[1])
 
 
 def test_bad_rows_of_a_frame_are_refused_with_their_partition(data):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import pytest
 import torch
@@ -145,3 +147,38 @@ def test_no_rows_at_all_are_refused():
 
     with pytest.raises(tp.InputError, match="at least one row"):
         Nothing().reduce(moments)
+
+
+def test_labels_of_rows_that_are_read_by_another_are_not_vouched_for():
+    """What one pass finds out by the way is not taken as found out by those beside it."""
+    z, y = logits(500, 4)
+    rows = as_labelled_rows(z, np.r_[y[:-1], 9])
+    seen = []
+
+    def statistic(_):
+        with pytest.raises(tp.InputError, match="Row 499 holds 9"):
+            next(iter(rows.blocks()))
+        seen.append(rows.passes)
+        return (0.0,)
+
+    with pytest.raises(tp.InputError, match="Row 499 holds 9"):
+        rows.reduce_vouched(statistic, lambda _: False, labels=True)
+    assert seen
+
+
+def test_memory_that_is_in_no_file_is_left_alone():
+    size = 400_000 * 10 * 4
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    z = np.ndarray((400_000, 10), np.float32, room)
+    z[:] = np.arange(10)[np.random.default_rng(0).permutation(10)]
+    z[:, 0] += np.arange(400_000) % 7
+    kept = z.copy()
+    tp.metrics.nll(z, np.zeros(400_000, int))
+    np.testing.assert_array_equal(z, kept)
+
+
+@pytest.mark.parametrize("beside", ["labels", "sample_weight"])
+def test_labels_and_weights_beside_rows_are_refused(beside):
+    z, y = logits(50, 4)
+    with pytest.raises(tp.InputError, match=f"{beside} must come with"):
+        tp.metrics.nll(as_labelled_rows(z, y), **{beside: np.ones(50, int)})

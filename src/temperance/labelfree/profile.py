@@ -23,7 +23,7 @@ import numpy as np
 
 from temperance._checks import InputError, NotIdentified, check_same_classes, check_scale
 from temperance._kernels import fused
-from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks
+from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks, is_dataset
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ def _pair(source: object) -> tuple[object, object] | None:
             return parts, None
         return (parts[0], parts[1]) if len(parts) == 2 else None
     array = hasattr(source, "ndim") and not hasattr(source, "columns")  # has no place for labels
-    held = not array and (isinstance(source, (Rows, os.PathLike, Iterable)) or callable(source))
+    read = callable(source) or is_dataset(source)
+    held = not array and (read or isinstance(source, (Rows, os.PathLike, Iterable)))
     return (cast("object", source), None) if held else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+from copy import copy
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -100,22 +101,22 @@ class ArrayRows(Rows):
     ) -> Totals:
         """Look for values that are not in order only where the statistic tells that there are."""
         known = self._checked and (self._indexed or not labels)
-        self._vouched, self._told, self._together = not self._checked, labels, together
+        told = copy(self)  # others may read these rows meanwhile, and nobody vouches for them
+        vars(told).update(_vouched=not self._checked, _told=labels, _together=together)
 
         def quiet(block: Block) -> Totals:
             with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
                 return statistic(block)
 
         try:
-            totals = self.reduce(quiet)
+            totals = told.reduce(quiet)
+            self.passes = told.passes
             if known or sound(totals):
-                self._indexed = self._indexed or labels
+                self._checked, self._indexed = True, self._indexed or labels
                 return totals
         except _checks.InputError:  # of several things that are wrong the values come first
             if known:
                 raise
-        finally:
-            self._vouched, self._told, self._together = False, False, 1
         self._checked = False
         return self.reduce(statistic)
 
@@ -172,7 +173,8 @@ class ArrayRows(Rows):
         file = self._file
         if file is None:
             return None
-        every = max(1, RESIDENT // max(1, abs(self.logits.strides[0]) * size))
+        row = max(abs(self.logits.strides[0]), self.n_classes * self.logits.itemsize)
+        every = max(1, RESIDENT // (row * size))
         calls = itertools.count(1)
 
         def release() -> None:
@@ -184,9 +186,11 @@ class ArrayRows(Rows):
 
 def _file_of(array: Array) -> mmap.mmap | None:
     """Return the file that an array is a map of, if its pages can be given back."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        if isinstance(base, np.memmap) and base.mode == "c":
-            return None  # its changes live in these pages and nowhere else
-        base = base.base
-    return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
+    owner: Any = array
+    while isinstance(getattr(owner, "base", None), np.ndarray):
+        owner = owner.base
+    base: Any = getattr(owner, "base", None)
+    # What is not in a file, or only the changes of what is, lives in these pages and nowhere else.
+    in_file = isinstance(owner, np.memmap) and owner.mode != "c"
+    given_back = in_file and isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+    return base if given_back else None

@@ -252,7 +252,8 @@ def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> S
         check.see(part.logits)
         return statistic(part)
 
-    totals = rows.reduce(looking if first else statistic)
+    # Rows are numbered in the order in which they are looked at: not in threads.
+    totals = reduce(add, map(looking, rows.blocks())) if first else rows.reduce(statistic)
     return Sums(totals, (check, [n], float(n if rows.weight is None else rows.weight.sum())))
 
 

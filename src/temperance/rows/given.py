@@ -56,6 +56,7 @@ def as_rows(
     (3, 2, True)
     """
     if isinstance(logits, Rows):
+        _refuse_beside(labels, sample_weight, name)
         return logits
     if is_numpy(logits):  # most often, and at once
         return _array_rows(logits, labels, sample_weight, classes, name)
@@ -65,14 +66,18 @@ def as_rows(
         return dask_rows(logits, labels, sample_weight, classes=classes, name=name)
     stream = _stream(logits, classes, name)
     if stream is not None:
-        if labels is not None or sample_weight is not None:
-            given = "labels" if labels is not None else "sample_weight"
-            raise InputError(
-                f"{given} must come with the blocks that {name} is read in. Yield (logits, labels) "
-                f"or (logits, labels, weight), or write a column 'label' into Parquet."
-            )
+        _refuse_beside(labels, sample_weight, name)
         return stream
     return _array_rows(logits, labels, sample_weight, classes, name)
+
+
+def _refuse_beside(labels: object, sample_weight: object, name: str) -> None:
+    if labels is not None or sample_weight is not None:
+        given = "labels" if labels is not None else "sample_weight"
+        raise InputError(
+            f"{given} must come with the blocks or the rows that {name} is read in. Yield (logits, "
+            f"labels) or (logits, labels, weight), or write a column 'label' into Parquet."
+        )
 
 
 def _array_rows(
@@ -102,7 +107,7 @@ def as_labelled_rows(
 
 def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows | None:
     """Return the rows of something that is read in blocks, or None for an array."""
-    if isinstance(logits, (str, os.PathLike)) or _is_dataset(logits):
+    if isinstance(logits, (str, os.PathLike)) or is_dataset(logits):
         from temperance.rows.parquet import ParquetBlocks
 
         parquet = ParquetBlocks(cast("Any", logits))
@@ -145,6 +150,6 @@ def is_blocks(values: list[Any]) -> bool:
     return len(getattr(first, "shape", ())) == 2
 
 
-def _is_dataset(values: object) -> bool:
+def is_dataset(values: object) -> bool:
     """Return whether these are the rows of a ``pyarrow.dataset``, without importing it."""
     return any(base.__module__ == "pyarrow._dataset" for base in type(values).__mro__)

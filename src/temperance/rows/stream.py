@@ -1,12 +1,13 @@
 """Rows that come as a stream of blocks, which can be started again for each pass.
 
 The blocks may be of any size; they are cut and joined to those that an array would be read in, so
-a statistic of a stream equals that of the same rows in memory to the last bit. One block, or one of
-the user's where that is larger, is in memory at a time.
+a statistic of a stream equals that of the same rows in memory but for the rounding of sums. One
+block, or one of the user's where that is larger, is in memory at a time.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
@@ -45,10 +46,12 @@ class StreamRows(Rows):
         self._n = n
         self._sample: Sample | None = None  # of a complete pass
         self.passes = 0
-        given = (_columns(item, name) for item in start())
-        z, y, w = next((columns for columns in given if not _is_empty(columns[0])), (None,) * 3)
-        if z is None:
+        items = iter(start())
+        first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
+        if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
+        self._begun: Iterator[Any] | None = chain([first], items)  # the first pass goes on with it
+        z, y, w = _columns(first, name)
         self.n_classes = int(_checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
         self.soft = y is not None and _is_soft(y)
@@ -65,14 +68,17 @@ class StreamRows(Rows):
 
     def exceeds(self, elements: int) -> bool:
         """Return whether there are more logits than that, reading no further than needed."""
-        if self._n is None:
-            seen = 0
-            for block in self._given():
-                seen += block.n * self.n_classes
-                if seen > elements:
-                    return True
-            return False
-        return super().exceeds(elements)
+        if self._n is not None:
+            return super().exceeds(elements)
+        items, read, seen = self._items(), list[Any](), 0
+        for item in items:
+            block = self._read(item, 0)
+            seen += 0 if block is None else block.n * self.n_classes
+            read.append(item)
+            if seen > elements:
+                break
+        self._begun = chain(read, items)
+        return seen > elements
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in blocks of the usual size; the first pass checks and samples them."""
@@ -107,10 +113,15 @@ class StreamRows(Rows):
             thin = self.take(np.arange(0, self.n, stride))
         return ArrayRows(*thin, checked=True)
 
+    def _items(self) -> Iterator[Any]:
+        """Return what a pass reads: what has begun already, or a new start."""
+        begun, self._begun = self._begun, None
+        return iter(self._start()) if begun is None else begun
+
     def _given(self) -> Iterator[Block]:
         """Yield the blocks as they come, checked but for the values of the logits."""
         start = 0
-        for item in self._start():
+        for item in self._items():
             block = self._read(item, start)
             if block is not None:
                 start += block.n
