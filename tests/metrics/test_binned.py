@@ -190,3 +190,13 @@ def test_a_thousand_classes():
 def test_n_bins_must_be_a_positive_integer(metric, n_bins):
     with pytest.raises(tp.InputError, match="n_bins"):
         metric(np.zeros((2, 2)), [0, 1], n_bins=n_bins)
+
+
+def test_bins_are_made_of_columns_of_any_kind_and_of_one_length():
+    sure, right = np.array([0.2, 0.4, 0.9], np.float32), np.array([True, False, True])
+    bins = metrics.Bins.equal_width(sure, right, np.array([1, 2, 3]))
+    assert bins.correct.sum() == 4
+    assert bins.counts.sum() == 6
+    for make in (metrics.Bins.equal_width, metrics.Bins.equal_mass):
+        with pytest.raises(tp.InputError, match=r"correct must have the shape .*\(3,\). Got"):
+            make(sure, right[:1])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from simulated import logits, softmax
@@ -60,3 +62,16 @@ def test_one_row():
     assert metrics.aurc(z, [0]) == 0
     assert metrics.aurc(z, [1]) == 1
     assert metrics.excess_aurc(z, [1]) == 0
+
+
+@pytest.mark.parametrize("metric", [metrics.aurc, metrics.adaptive_ece])
+def test_equal_confidences_are_equal_in_every_order_of_the_classes(metric):
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(3, size=(64, 3)).astype(float), rng.integers(3, size=64)
+    z[np.arange(64), y] += rng.integers(2, size=64)
+    values = []
+    for order in itertools.permutations(range(3)):
+        place = np.argsort(order)
+        keep = (z == z.max(axis=1, keepdims=True)).sum(axis=1) == 1  # whose prediction is the same
+        values.append(metric(z[keep][:, order], place[y[keep]]))
+    assert np.ptp(values) < 1e-12

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 TOGETHER = 16  # blocks that a compiled pass, which writes nothing, takes at once
+ROUNDING = 4e-15  # of a confidence, generously
 SMALL = 1 << 18  # elements up to which exponentials in float64 cost nothing worth saving
 
 
@@ -145,6 +146,19 @@ def gather(rows: Rows) -> Outcomes:
     confidence, correct, nll, brier = (np.concatenate(column) for column in columns)
     weighted = weight[0] is not None
     return Outcomes(confidence, correct, nll, brier, np.concatenate(weight) if weighted else None)
+
+
+def runs(confidence: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the distinct confidences, rising, and which of them each row has.
+
+    Those that differ by no more than their rounding are equal: it depends on the order of classes.
+    """
+    order = np.argsort(confidence, kind="stable")
+    rising = confidence[order]
+    first = np.diff(rising, prepend=-np.inf) > ROUNDING
+    run = np.empty(confidence.size, np.intp)
+    run[order] = np.cumsum(first) - 1
+    return rising[first], run
 
 
 def _as_lists(block: Block) -> Totals:

@@ -22,7 +22,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import to_numpy
 from temperance._kernels import fused
-from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes, summed
+from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes, runs, summed
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Bins:
         n_bins: int = 15,
     ) -> Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
+        confidence, correct, weight = _alike(confidence, correct, weight)
         edges, compiled = unit_edges(n_bins), fused()
         if compiled is not None:
             sums = compiled.bin_sums(confidence, correct, weight, edges)
@@ -119,8 +120,9 @@ class Bins:
         Rows are ordered by confidence. A run of equal confidences that covers the ranks a to b of
         n goes as a whole into bin ``floor(n_bins (a + b) / 2n)``, where its middle falls.
         """
+        confidence, correct, weight = _alike(confidence, correct, weight)
         w = np.ones(confidence.size) if weight is None else weight
-        value, run = np.unique(confidence, return_inverse=True)
+        value, run = runs(confidence)
         mass, right = np.bincount(run, w), np.bincount(run, w * correct)
         end = np.cumsum(mass)
         place = np.floor((2 * end - mass) * n_bins / (2 * end[-1])).astype(np.intp)
@@ -167,6 +169,19 @@ class Bins:
     def ece(self) -> float:
         """Expected calibration error, the mean over classes when there are several sets of bins."""
         return float(self.errors.mean())
+
+
+def _alike(
+    confidence: NDArray[Any], correct: NDArray[Any], weight: NDArray[Any] | None
+) -> tuple[Floats, Floats, Floats | None]:
+    """Return columns of one length, in float64."""
+    given = {"correct": correct} if weight is None else {"correct": correct, "weight": weight}
+    for name, column in given.items():
+        if np.shape(column) != np.shape(confidence):
+            shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
+            raise _checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
+    c, *others = (np.asarray(column, np.float64) for column in (confidence, *given.values()))
+    return c, others[0], others[1] if weight is not None else None
 
 
 def unit_edges(n_bins: int) -> Floats:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from temperance.metrics._outcomes import gather
+from temperance.metrics._outcomes import gather, runs
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def excess_aurc(logits: object, labels: object = None, sample_weight: object = N
 
 def curve_of(o: Outcomes) -> RiskCoverage:
     """Return the curve of the outcomes of some rows."""
-    value, run = np.unique(o.confidence, return_inverse=True)
+    value, run = runs(o.confidence)
     mass = np.bincount(run, o.mass)[::-1]
     wrong = np.bincount(run, o.mass * (1 - o.correct))[::-1]
     seen = mass > 0
