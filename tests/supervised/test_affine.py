@@ -265,6 +265,12 @@ def test_the_layout_of_the_logits_does_not_matter(fit):
         np.testing.assert_allclose(fit(same, y)(z), plain, atol=1e-7)
 
 
+def test_a_matrix_has_no_part_that_changes_nothing():
+    z, y = miscalibrated(800, 4)
+    unit = 1 / tp.fit_temperature(z, y).temperature
+    np.testing.assert_allclose(tp.fit_matrix(z, y).weight.sum(axis=0), unit, rtol=1e-12)
+
+
 def test_a_negative_penalty_is_refused():
     z, y = logits(50, 3)
     with pytest.raises(tp.InputError, match=r"penalty must be a finite number in \[0, inf\]"):
