@@ -116,7 +116,7 @@ def _unrelated(logits: NDArray[Any], labels: NDArray[np.int64], scale: float) ->
     n, p = len(logits), probabilities(logits, scale)
     share = np.bincount(labels, minlength=p.shape[1]) / n
     d = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
-    error = float(np.sqrt(n / max(n - 1, 1) * (d * d @ share).sum()))
+    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * share)))
     above = float(d[np.arange(n), labels].sum())
     if above <= UNRELATED * error:
         right = float(np.mean(logits.argmax(axis=1) == labels))
@@ -225,6 +225,15 @@ def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
             "The inputs themselves have changed (covariate shift).",
             "warn",
         )
+        if scene.prior.kind == "estimated":
+            yield Finding(
+                "TP108",
+                "The class mix was estimated as if nothing else had changed, but the rows have.",
+                {"target": here, "source": typical},
+                "Give the mix you expect; if it is only roughly known, say so with about() or a "
+                "range for each class.",
+                "refuse",
+            )
     novel = float(np.mean(profile.typicality(scene.z) < np.quantile(profile.scores, 0.001)))
     if novel > NOVEL:
         yield Finding(
@@ -293,7 +302,7 @@ def about_prior(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
             f"but {typical:.0%} of the rows look like rows the model gets right.",
             {"typical": typical, "allowed": allowed, "gap": gap, "bound": CONTRADICTED},
             "Check the prior and the order of its classes. Say how well it is known, with about() "
-            "or a range for each class, or leave it out to have it estimated from the source.",
+            "or a range for each class.",
             "refuse",
         )
 

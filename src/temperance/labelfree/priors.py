@@ -155,7 +155,7 @@ def _solve(method: str, p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
 
 
 def _em(p: Matrix, share: Matrix) -> Matrix:
-    """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j`` with ``r = p_s / π``: two products a sweep."""
+    """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j``, ``r = p_s / π``: two products a sweep."""
     ratio = p / np.maximum(share, 1e-12)
     ratio[:, share == 0] = 0.0  # a class without source rows cannot be told from the others
     q = share.copy()
