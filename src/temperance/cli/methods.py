@@ -101,7 +101,7 @@ class Gate(NamedTuple):
         _, low, high = self.measured
         return (
             f"the 95% interval of the {self.name}, {low:.4f} to {high:.4f}, spans the gate "
-            f"{self.limit:g}: these rows cannot tell on which side it lies; more would."
+            f"{self.limit:g}: these rows cannot tell on which side it lies."
         )
 
 
