@@ -29,7 +29,7 @@ FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
 DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
 ROUNDED = 0.1  # rounding moves the sum of a row up by less
 KEPT = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
-ALIKE_ROWS = 5  # that many rows, all rounded probabilities or percentages, are no accident
+ALIKE_ROWS = 5  # that many, all rounded probabilities or percentages, are no accident
 WHOLE = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
@@ -272,9 +272,14 @@ def _forms(block: Array) -> frozenset[str]:
         return frozenset()
     total = 1.0 if xp.sum(block[:1, :], dtype=xp.float64) < 10 else 100.0
     few = _forms_of(block[:ALIKE_ROWS, :], total)  # mostly settles the rest
-    if not few or xp.all(xp.max(block, axis=1) == total):  # (1, 0, 0) is as well a small logit
+    most = xp.max(block, axis=1)
+    if not few or xp.all(most == total):  # rows like (1, 0, 0) are as well small logits
         return frozenset()
-    return few & _forms_of(block, total)
+    forms = few & _forms_of(block, total)
+    if forms and EXACT not in forms:  # so are a few rows that come again and again
+        kinds = int(xp.unique_values(most).shape[0])
+        return forms if kinds >= min(ALIKE_ROWS, int(block.shape[0])) else frozenset()
+    return forms
 
 
 def _forms_of(rows: Array, total: float) -> frozenset[str]:
