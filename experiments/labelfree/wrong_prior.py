@@ -3,10 +3,10 @@
     python experiments/labelfree/wrong_prior.py --cache DIR
 
 On every third shift of each family the prior is what a count of a few rows of the target would
-give. It is handed over as if it were known, and as what it is, ``about(q, rows=...)``; the map of
-`fit_prior_matched` is judged on rows that it has not seen beside the temperature of the source, and
-so is what `calibrate` says. With the right prior on all shifts it is counted how often a prior is
-wrongly called contradicted.
+give. It is handed over as if it were known, and as what it is, ``about(q, rows=...)``; or it is not
+given, and estimated. The map of `fit_prior_matched` is judged on rows that it has not seen beside
+the temperature of the source, and so is what `calibrate` says. With the right prior on all shifts
+it is counted how often a prior is wrongly called contradicted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ HARM = 5.0  # Brier x 1000 above the source's temperature
 def judge(s: Scenario, prior: Any) -> dict[str, Any]:
     """Return the Brier score beside that of the source's temperature, and the verdict."""
     home = measure(source_temperature(s), s)["brier"]
-    fitted = measure(tp.fit_prior_matched(s.target, prior, s.source), s)["brier"]
+    told = tp.estimate_prior(s.target, s.source) if prior is None else prior
+    fitted = measure(tp.fit_prior_matched(s.target, told, s.source), s)["brier"]
     cal = tp.calibrate(s.target, prior, s.source)
     given = measure(cal.map, s)
     return {
@@ -78,6 +79,7 @@ def main() -> None:
             found.setdefault("known", []).append(judge(s, s.prior))
             if number % EVERY:
                 continue
+            found.setdefault("estimated", []).append(judge(s, None))
             rng = np.random.default_rng(number)
             for n in COUNTED:
                 q = rng.dirichlet(s.prior * n + 1e-9)  # what is left open by a count of n rows

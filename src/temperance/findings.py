@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LEAST_ROWS = 30  # below this nothing is fitted
 FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
 ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class
-EXCLUDED = 1e-6  # share of a class that as good as never occurs
+EXCLUDED = 1e-9  # share of a class that as good as never occurs
 IMPOSSIBLE = 0.02  # share of predictions of such classes, beyond which the prior is wrong
 UNRELATED = 3.0  # standard errors above chance that labels have to be to belong to their logits
 CONTRADICTED = 1.0  # log-odds that the prior demands beyond twice what the rows show
@@ -115,9 +115,9 @@ def _unrelated(logits: NDArray[Any], labels: NDArray[np.int64], scale: float) ->
     """
     n, p = len(logits), probabilities(logits, scale)
     share = np.bincount(labels, minlength=p.shape[1]) / n
-    d = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
+    d: Vector = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
     error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * share)))
-    above = float(d[np.arange(n), labels].sum())
+    above = float(np.sum(d[np.arange(n), labels]))
     if above <= UNRELATED * error:
         right = float(np.mean(logits.argmax(axis=1) == labels))
         yield Finding(
