@@ -63,6 +63,31 @@ def load() -> str:
     )
 
 
+def foreign() -> str:
+    """Who is referred for not looking like a lesion."""
+    record = read("foreign")
+    lines = [
+        "| no lesions | pictures | answered without the test | answered with it |",
+        "|---|---|---|---|",
+    ]
+    for name, found in record["no_lesions"].items():
+        counts = (found["pictures"], found["answered_before"], found["answered"])
+        lines.append(f"| {name} | {' | '.join(f'{n:,}' for n in counts)} |")
+    lines += [
+        "",
+        "| lesions | referred as foreign, trained on the site | and nothing of it seen |",
+        "|---|---|---|",
+    ]
+    for site in SITES:
+        shares = [record[kind][site] for kind in ("validation", "unseen")]
+        cells = [
+            f"{s['foreign']:,} of {s['pictures']:,} ({100 * s['foreign'] / s['pictures']:.1f} %)"
+            for s in shares
+        ]
+        lines.append(f"| {site} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def read(name: str) -> dict[str, Any]:
     """Read a record."""
     return json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
@@ -70,7 +95,7 @@ def read(name: str) -> dict[str, Any]:
 
 def quoted(page: str) -> str:
     """Return the page with every quotation as the records have it now."""
-    texts = {site: clinic(site) for site in SITES} | {"load": load()}
+    texts = {site: clinic(site) for site in SITES} | {"load": load(), "foreign": foreign()}
 
     def replace(found: re.Match[str]) -> str:
         return f"{found[1]}\n{texts[found[2]]}\n{found[3]}"

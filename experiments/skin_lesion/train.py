@@ -87,7 +87,7 @@ def main() -> None:
     if arguments.ship:
         train, validation, _ = divide(data, None)
         net = training.fine_tune(views[:, train.rows], train.labels)
-        ship(net, validation, arguments.ship)
+        ship(net, train, validation, arguments.ship)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,23 @@ def test_choosing_files_shows_answers_and_problems(page, photos):
     look(page, "predict")
 
 
+def test_a_picture_of_something_else_is_referred_without_a_diagnosis(page, tmp_path, lesions):
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "flower.jpg")
+    (tmp_path / "lesion.jpg").write_bytes(lesions(1)[0])
+    page.goto("/")
+    page.set_input_files("#files", [str(tmp_path / "flower.jpg"), str(tmp_path / "lesion.jpg")])
+    expect(page.locator("article.case")).to_have_count(2)
+    flower = page.locator("article.case").first
+    expect(flower.locator(".badge")).to_have_text("Refer to a specialist")
+    expect(flower.get_by_role("heading")).to_have_text("Not recognised as a dermatoscopic picture")
+    expect(flower.get_by_role("table")).to_have_count(0)
+    expect(page.locator("article.case").last.get_by_role("row")).to_have_count(8)
+    look(page, "foreign")
+
+
 def test_two_hundred_files_can_be_dropped_and_the_rest_is_named(desktop, lesions):
     desktop.goto("/")
     drop(desktop, lesions(1)[0], 203)
@@ -155,25 +172,40 @@ def test_a_name_cannot_run_code(page, tmp_path, lesions):
     assert page.locator("article img").count() == 1
 
 
-def test_the_sliders_always_sum_to_one_hundred(page):
-    page.goto("/clinic")
-    numbers = page.locator("[data-mix] input[type=number]")
-    slider = page.get_by_label("Melanoma, share in percent")
-    before = [float(n.input_value()) for n in numbers.all()]
-    slider.fill("50")
-    after = [float(n.input_value()) for n in numbers.all()]
-    assert after[0] == pytest.approx(50, abs=0.06)
-    assert sum(after) == pytest.approx(100, abs=0.4)
-    # The others keep their proportions.
-    assert after[1] / after[4] == pytest.approx(before[1] / before[4], rel=0.02)
-    slider.fill("100")
-    assert float(numbers.nth(1).input_value()) == 0
-    slider.fill("30")
-    assert float(numbers.nth(1).input_value()) == pytest.approx(70 / 6, abs=0.06)
-    page.get_by_role("button", name="Set all even").click()
-    assert {n.input_value() for n in numbers.all()} == {"14.3"}
+@pytest.mark.parametrize("place", ["/clinic", "/log"])
+def test_the_clinic_must_say_what_it_knows_of_its_mix(page, place):
+    page.goto(place)
+    if place == "/log":
+        page.get_by_text("Propose a new map from").click()
+    form = page.locator("form:has([data-mix])")
+    assert form.locator("input[name=mix]:checked").count() == 0
+    numbers = form.locator("input[type=number]")
+    assert {n.input_value() for n in numbers.all()} == {""}
+    valid = "form => form.checkValidity()"
+    assert not form.evaluate(valid)
     page.get_by_label("I don't know").check()
     expect(numbers.first).to_be_disabled()
+    assert form.evaluate(valid)
+    page.get_by_label("I know it roughly").check()
+    assert not form.evaluate(valid)
+    for number, count in zip(numbers.all(), (10, 60, 5, 4, 11, 0, 2), strict=True):
+        number.fill(str(count))
+    expect(form.locator("[data-sum]")).to_have_text("92.0")
+    assert not form.evaluate(valid)
+    look(page, f"mix-wrong{place.replace('/', '-')}")
+    page.get_by_role("button", name="Scale to 100 %").click()
+    assert sum(float(n.input_value()) for n in numbers.all()) == pytest.approx(100, abs=0.15)
+    assert float(numbers.first.input_value()) == pytest.approx(1000 / 92, abs=0.06)
+    expect(page.get_by_role("button", name="Scale to 100 %")).to_be_hidden()
+    assert form.evaluate(valid)
+    look(page, f"mix{place.replace('/', '-')}")
+
+
+def state_the_mix(page):
+    """Type the shares of `PRIOR` into the form."""
+    page.get_by_label("I know it roughly").check()
+    for code, share in PRIOR.items():
+        page.locator(f"#mix-{code}").fill(f"{100 * share:g}")
 
 
 def test_a_policy_is_previewed_while_it_is_typed_then_saved(page):
@@ -248,12 +280,12 @@ def test_a_day_is_worked_by_keyboard_alone(desktop, photos, address, lesions):
 
 def test_a_slider_moves_by_keyboard(desktop):
     desktop.goto("/clinic")
-    slider = desktop.get_by_label("Melanocytic nevus, share in percent")
-    before = float(slider.input_value())
-    slider.focus()
+    desktop.get_by_label("I counted it").check()
+    desktop.get_by_label("Melanocytic nevus, share in percent").focus()
     for _ in range(10):
         desktop.keyboard.press("ArrowRight")
-    assert float(slider.input_value()) == pytest.approx(before + 1, abs=0.15)
+    expect(desktop.locator("#mix-nv")).to_have_value("1")
+    expect(desktop.locator("[data-sum]")).to_have_text("1.0")
 
 
 def test_the_pages_work_without_javascript(chromium, address, photos):
@@ -293,6 +325,9 @@ def test_a_clinic_gets_its_map_and_can_go_back(page, tmp_path, lesions):
     (folder / "notes.txt").write_text("not a picture")
     page.goto("/clinic")
     page.set_input_files("#folder", str(folder))
+    page.get_by_role("button", name="Propose a map").click()
+    expect(page).to_have_url(re.compile("/clinic$"))  # nothing was said of the mix
+    state_the_mix(page)
     page.get_by_role("button", name="Propose a map").click()
     page.wait_for_url("**/maps/2", timeout=60_000)
     expect(page.get_by_role("heading", level=1)).to_contain_text("Map 2")

@@ -103,3 +103,10 @@ def test_costs_follow_their_meaning():
 def test_a_policy_that_makes_melanoma_easier_is_refused():
     with pytest.raises(ValidationError, match="melanoma_threshold must not be below"):
         Policy(threshold=0.9, melanoma_threshold=0.8)
+
+
+@given(probabilities, policies)
+def test_no_policy_lets_a_foreign_picture_be_answered(p, policy):
+    decision = decide(p, policy, foreign=True)
+    assert (decision.word, decision.rule) == ("refer", "foreign")
+    assert "does not look like" in decision.why

@@ -122,6 +122,29 @@ def test_the_server_held_the_load_without_an_error(script):
     assert record["cases_recorded"] == record["requests"] > 0
 
 
+def test_no_foreign_picture_of_the_record_was_answered(script):
+    record = script("quote").read("foreign")
+    for found in record["no_lesions"].values():
+        assert found["answered_before"] > 0.05 * found["pictures"]  # the test is needed
+        assert found["answered"] == 0
+        assert found["foreign"] >= 0.99 * found["pictures"]
+    for site in ham10000.SITES:
+        seen, unseen = (record[kind][site] for kind in ("validation", "unseen"))
+        assert seen["foreign"] <= 0.02 * seen["pictures"]
+        assert unseen["foreign"] <= 0.08 * unseen["pictures"]
+
+
+def test_the_record_is_of_the_shipped_statistics(script, model):
+    from temperance_skin_lesion import appearance
+
+    record = script("quote").read("foreign")
+    assert record["limit"] == model.appearance.limit
+    assert record["familiar"] == appearance.FAMILIAR
+    page = script("quote").PAGE.read_text("utf-8")
+    assert f"{100 * appearance.FAMILIAR:g} % of them" in page
+    assert "<!-- quoted: foreign -->" in page
+
+
 def test_the_manual_quotes_the_records(script):
     quote = script("quote")
     page = quote.PAGE.read_text("utf-8")

@@ -93,9 +93,13 @@ def test_a_changed_or_missing_file_is_not_loaded(tmp_path):
     with pytest.raises(models.ModelError, match="non-commercial"):
         models.load(tmp_path / "nothing")
     facts = json.loads((models.SHIPPED / "model.json").read_text())
-    facts |= {"classes": list(CODES[::-1]), "files": {}}
+    files = {models.APPEARANCE: facts["files"][models.APPEARANCE]}
+    facts |= {"classes": list(CODES[::-1]), "files": files}
     (tmp_path / "w" / "model.json").write_text(json.dumps(facts))
     with pytest.raises(models.ModelError, match="must list the classes"):
+        models.load(tmp_path / "w")
+    (tmp_path / "w" / "model.json").write_text(json.dumps(facts | {"files": {}}))
+    with pytest.raises(models.ModelError, match="must know how a lesion looks"):
         models.load(tmp_path / "w")
 
 

@@ -117,6 +117,25 @@ def test_the_log_filters_and_pages(browser, lesions, as_files):
         assert ("No cases." in page) == (decision not in decisions)
 
 
+@pytest.mark.parametrize("place", ["/clinic", "/log"])
+def test_no_mix_is_chosen_for_the_clinic(browser, place):
+    page = browser.get(place).text
+    form = re.search(r"<form[^>]*data-(survey|reprior).*?</form>", page, re.DOTALL)[0]
+    assert form.count('name="mix"') == 3
+    assert "checked" not in form
+    shares = re.findall(r'<input type="number"[^>]*name="mix-[^>]*>', form)
+    assert len(shares) == len(CODES)
+    assert not [field for field in shares if "value=" in field]
+
+
+def test_a_form_that_says_nothing_of_the_mix_is_refused(browser, lesions, as_files):
+    shares = dict.fromkeys([f"mix-{code}" for code in CODES], str(100 / 7))
+    for place in ("/clinic", "/log/proposal"):
+        response = browser.post(place, data=shares, files=as_files(lesions(1)))
+        assert response.status_code == 422
+        assert "say first whether it is known" in response.text
+
+
 @pytest.mark.parametrize(
     ("mix", "word"),
     [

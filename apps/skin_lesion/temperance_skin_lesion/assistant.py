@@ -78,16 +78,16 @@ class Assistant:
             policy=Policy.model_validate(policy.policy),
         )
 
-    def logits(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
-        """What the network says of pictures."""
+    def look(self, pictures: Sequence[Picture]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """What the network says of pictures, and which of them are nothing it knows."""
         with self._thinking:
-            return self.model.logits(np.stack([picture.pixels for picture in pictures]))
+            return self.model.look(np.stack([picture.pixels for picture in pictures]))
 
     def judge(self, pictures: Sequence[Picture], contents: Sequence[bytes] = ()) -> list[Case]:
         """Judge pictures and put them on record, all or none; ``contents`` are kept if asked to."""
         if not pictures:
             return []
-        logits = self.logits(pictures)
+        logits, foreign = self.look(pictures)
         if self.keep is not None:  # before the record, which then never names a missing picture
             for picture, content in zip(pictures, contents, strict=True):
                 _keep(self.keep, picture, content)
@@ -95,8 +95,8 @@ class Assistant:
             active = self.active(session)
             probabilities = active.probabilities(logits)
             cases = [
-                _case(picture, z, p, active, self.model.id)
-                for picture, z, p in zip(pictures, logits, probabilities, strict=True)
+                _case(picture, z, p, active, self.model.id, foreign=bool(f))
+                for picture, z, p, f in zip(pictures, logits, probabilities, foreign, strict=True)
             ]
             session.add_all(cases)
         return cases
@@ -173,8 +173,10 @@ def _case(
     p: NDArray[np.float64],
     active: Active,
     model: str,
+    *,
+    foreign: bool,
 ) -> Case:
-    decision = decide(p, active.policy)
+    decision = decide(p, active.policy, foreign=foreign)
     return Case(
         sha256=picture.sha256,
         width=picture.width,

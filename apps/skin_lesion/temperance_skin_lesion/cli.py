@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temperance_skin_lesion.clinic import Agreement
+from temperance_skin_lesion.decision import FOREIGN
 from temperance_skin_lesion.intake import MAX_BYTES, PictureError, read
 from temperance_skin_lesion.settings import Settings, data_home
 
@@ -185,8 +186,9 @@ def run_predict(arguments: argparse.Namespace) -> int:
     else:
         print(NOTICE, file=sys.stderr)
         for case in cases:
-            p = case.probabilities[case.predicted]
-            print(f"{case.name}\t{case.decision}\t{case.predicted}\t{p:.3f}\t{case.why}")
+            said = f"{case.predicted}\t{case.probabilities[case.predicted]:.3f}"
+            said = "-\t-" if case.rule == FOREIGN else said
+            print(f"{case.name}\t{case.decision}\t{said}\t{case.why}")
         for problem in problems:
             print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -85,12 +85,19 @@ def open_survey(assistant: Assistant, note: str = "") -> int:
         return survey.id
 
 
-def add_pictures(assistant: Assistant, survey_id: int, pictures: Sequence[Picture]) -> int:
-    """Add pictures to a survey, each once; return how many different ones it now has."""
-    logits = assistant.logits(pictures) if pictures else []
+def add_pictures(
+    assistant: Assistant, survey_id: int, pictures: Sequence[Picture]
+) -> tuple[int, list[str]]:
+    """Add pictures to a survey, each once and only what looks like a lesion.
+
+    Returns how many different ones the survey now has, and a sentence for each left out.
+    """
+    logits, foreign = assistant.look(pictures) if pictures else ([], [])
     with assistant.store.writing() as session:
         _existing(session, Survey, survey_id)
-        for picture, z in zip(pictures, logits, strict=True):
+        for picture, z, stranger in zip(pictures, logits, foreign, strict=True):
+            if stranger:
+                continue
             session.merge(
                 SurveyImage(
                     survey_id=survey_id, sha256=picture.sha256, logits=[float(v) for v in z]
@@ -98,7 +105,11 @@ def add_pictures(assistant: Assistant, survey_id: int, pictures: Sequence[Pictur
             )
         session.flush()
         images = select(SurveyImage).where(SurveyImage.survey_id == survey_id)
-        return db.count(session, images)
+        return db.count(session, images), [
+            f"{picture.name}: this does not look like a dermatoscopic picture; it was left out."
+            for picture, stranger in zip(pictures, foreign, strict=True)
+            if stranger
+        ]
 
 
 def survey_logits(session: Session, survey_id: int) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Costs", "Decision", "Policy", "decide", "decide_all"]
+__all__ = ["FOREIGN", "Costs", "Decision", "Policy", "decide", "decide_all"]
 
 
 class Costs(BaseModel):
@@ -94,6 +94,13 @@ class Decision:
         return "answer" if self.answered else "refer"
 
 
+FOREIGN = "foreign"
+UNKNOWN_KIND = (
+    "This does not look like the dermatoscopic pictures that the network was trained on, so "
+    "its scores mean nothing and none is shown. Send a dermatoscopic picture of the lesion, or let "
+    "a specialist look at it."
+)
+
 RULES = ("answer", "threshold", "melanoma-threshold", "melanoma-not-excluded", "cost")
 
 
@@ -118,8 +125,10 @@ def decide_all(
     return rule, cost
 
 
-def decide(p: NDArray[np.float64], policy: Policy) -> Decision:
-    """Decide one case from its calibrated probabilities."""
+def decide(p: NDArray[np.float64], policy: Policy, *, foreign: bool = False) -> Decision:
+    """Decide one case from its calibrated probabilities; what is ``foreign`` is never answered."""
+    if foreign:
+        return Decision(int(p.argmax()), answered=False, rule=FOREIGN, why=UNKNOWN_KIND)
     rules, costs = decide_all(p[None], policy)
     rule, cost, predicted = RULES[rules[0]], costs[0], int(p.argmax())
     name, top, melanoma = CLASSES[predicted].name, p[predicted], p[MELANOMA]

@@ -1,7 +1,7 @@
 """Pictures drawn by code, for the demo and the tests: no patient, no licence.
 
 They have the look of a dermatoscopic photograph (skin, a pigmented or reddish blot with an uneven
-edge, now and then hairs and a dark rim) and no diagnostic meaning whatsoever.
+edge), close enough for the assistant to take them for one, and no diagnostic meaning whatsoever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PIGMENTS = ((96, 58, 42), (60, 36, 30), (150, 98, 70), (176, 74, 78), (40, 32, 3
 def lesion(rng: np.random.Generator, side: int = 256) -> NDArray[np.uint8]:
     """Draw one picture, uint8 ``(side, side, 3)``."""
     y, x = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j]
-    skin = np.array([222, 178, 156]) + rng.normal(0, 12) + rng.normal(0, 5, 3)
+    skin = np.array([200, 150, 155]) + rng.normal(0, 12) + rng.normal(0, 5, 3)
     pigment = (
         np.array(PIGMENTS[rng.integers(len(PIGMENTS))]) + rng.normal(0, 10) + rng.normal(0, 4, 3)
     )
@@ -34,16 +34,12 @@ def lesion(rng: np.random.Generator, side: int = 256) -> NDArray[np.uint8]:
     )
     edge = rng.uniform(0.3, 0.65) * (1 + waves)
     inside = 1 / (
-        1 + np.exp((np.hypot(x, y * rng.uniform(0.8, 1.25)) - edge) / rng.uniform(0.01, 0.08))
+        1 + np.exp((np.hypot(x, y * rng.uniform(0.8, 1.25)) - edge) / rng.uniform(0.06, 0.2))
     )
     clouds = gaussian_filter(rng.normal(size=(side, side)), side / rng.uniform(8, 24))
     inside = inside * np.clip(1 + 0.35 * clouds / clouds.std(), 0.2, 1.3)
-    picture = skin + inside[..., None] * (pigment - skin)
+    picture = skin + 0.7 * inside[..., None] * (pigment - skin)
     picture += 6 * gaussian_filter(rng.normal(size=(side, side)), side / 90)[..., None] * side / 30
-    for _ in range(rng.integers(0, 5)):
-        picture[_hair(rng, x, y)] *= 0.45
-    if rng.random() < 0.3:  # the rim of the dermatoscope
-        picture *= 1 / (1 + np.exp((np.hypot(x, y) - 1.15) / 0.03))[..., None]
     return np.clip(picture + rng.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)
 
 
@@ -52,12 +48,3 @@ def lesion_file(seed: int, side: int = 256) -> bytes:
     buffer = BytesIO()
     Image.fromarray(lesion(np.random.default_rng(seed), side)).save(buffer, "JPEG", quality=90)
     return buffer.getvalue()
-
-
-def _hair(
-    rng: np.random.Generator, x: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """A thin bent line across the picture."""
-    turn = rng.uniform(0, np.pi)
-    along, across = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
-    return np.abs(across - rng.uniform(-1, 1) - rng.normal(0, 0.2) * along**2) < 0.008

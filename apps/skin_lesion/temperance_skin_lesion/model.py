@@ -1,8 +1,9 @@
 """The shipped model: stored weights with the facts about them, and what it answers to pictures.
 
 A directory holds the tail in half precision (``*.safetensors``), ``source.npz`` (logits, labels and
-lesions of the validation rows, which calibration needs) and ``model.json`` (classes, training,
-accuracy, sha256 of every file). A file that does not match its hash is not loaded.
+lesions of the validation rows, which calibration needs), ``appearance.npz`` (what a lesion looks
+like) and ``model.json`` (classes, training, accuracy, sha256 of every file). A file that does not
+match its hash is not loaded.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from temperance_skin_lesion import appearance
 from temperance_skin_lesion.classes import CODES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance_skin_lesion.appearance import Appearance
     from temperance_skin_lesion.ham10000 import Lesions
     from temperance_skin_lesion.network import LesionNet
 
-__all__ = ["Model", "ModelError", "Source", "load", "ship"]
+__all__ = ["Model", "ModelError", "Source", "describe", "load", "ship"]
 
 SHIPPED = Path(__file__).parents[1] / "weights"
+APPEARANCE = "appearance.npz"
 
 
 class ModelError(RuntimeError):
@@ -53,11 +57,12 @@ class Model:
 
     net: LesionNet
     source: Source
+    appearance: Appearance
     facts: dict[str, Any]
 
     @property
     def id(self) -> str:
-        """Name and the first digits of the hash over all its files."""
+        """Name and the first digits of the hash over all that makes its logits."""
         return f"{self.facts['name']}-{self.facts['sha256'][:12]}"
 
     def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -65,6 +70,13 @@ class Model:
         from temperance_skin_lesion.network import logits
 
         return logits(self.net, images)
+
+    def look(self, images: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Logits of pictures, and whether each looks like nothing the model was trained on."""
+        from temperance_skin_lesion.network import look
+
+        features, logits = look(self.net, images)
+        return logits, self.appearance.is_foreign(features)
 
 
 def load(directory: Path | None = None) -> Model:
@@ -78,6 +90,11 @@ def load(directory: Path | None = None) -> Model:
             f"TEMPERANCE_SKIN_LESION_WEIGHTS."
         )
     facts = json.loads((directory / "model.json").read_text("utf-8"))
+    if APPEARANCE not in facts["files"]:
+        raise ModelError(
+            f"The model in {directory} must know how a lesion looks ({APPEARANCE}). It is older "
+            f"than that: take apps/skin_lesion/weights from the repository again."
+        )
     for name, expected in facts["files"].items():
         found = _sha256((directory / name).read_bytes()) if (directory / name).is_file() else "none"
         if found != expected:
@@ -91,10 +108,11 @@ def load(directory: Path | None = None) -> Model:
 
     with np.load(directory / "source.npz", allow_pickle=False) as rows:
         source = Source(rows["logits"], rows["labels"], rows["groups"])
-    return Model(load_tail(LesionNet(), directory), source, facts)
+    familiar = appearance.load(directory / APPEARANCE)
+    return Model(load_tail(LesionNet(), directory), source, familiar, facts)
 
 
-def ship(net: LesionNet, validation: Lesions, directory: Path) -> None:
+def ship(net: LesionNet, train: Lesions, validation: Lesions, directory: Path) -> None:
     """Store a trained network with its validation logits and the facts about it."""
     from temperance_skin_lesion import network
 
@@ -108,6 +126,14 @@ def ship(net: LesionNet, validation: Lesions, directory: Path) -> None:
         groups=validation.lesions,
         classes=np.array(CODES),
     )
+    appearance.fit(network.look(net, train.images)[0]).save(directory / APPEARANCE)
+    describe(validation, logits, directory)
+
+
+def describe(validation: Lesions, logits: NDArray[np.float32], directory: Path) -> None:
+    """Write the facts about the files of a model."""
+    from temperance_skin_lesion import network
+
     files = {
         path.name: _sha256(path.read_bytes())
         for path in sorted(directory.glob("*"))
@@ -125,7 +151,8 @@ def ship(net: LesionNet, validation: Lesions, directory: Path) -> None:
             "accuracy": round(float(np.mean(logits.argmax(1) == validation.labels)), 4),
         },
         "files": files,
-        "sha256": _sha256("".join(files.values()).encode()),
+        # Maps belong to logits: what only decides who gets an answer leaves the name as it is.
+        "sha256": _sha256("".join(h for f, h in files.items() if f != APPEARANCE).encode()),
     }
     (directory / "model.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
 

@@ -3,7 +3,8 @@
 Drift is judged per ISO week from unlabelled cases, against the rows the map in force was made from:
 the distance ``D = ½ Σ|mix_week − mix_reference|`` of the predicted mixes, and the change of mean
 confidence. A week counts only with enough cases, and is called drift only beyond what chance gives
-once in a thousand weeks; both effect sizes are shown, whatever the verdict.
+once in a thousand weeks; both effect sizes are shown, whatever the verdict. Pictures that do not
+look like lesions count nowhere.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sqlalchemy import func, select
 import temperance as tp
 from temperance_skin_lesion.assistant import calibrated
 from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.decision import FOREIGN
 from temperance_skin_lesion.store import Case
 
 if TYPE_CHECKING:
@@ -126,7 +128,8 @@ def measured(session: Session, model: str) -> Measured | None:
 
 
 def _newest_of_each_picture(model: str) -> Any:
-    return select(func.max(Case.id)).where(Case.model == model).group_by(Case.sha256)
+    judged = select(func.max(Case.id)).where(Case.model == model, Case.rule != FOREIGN)
+    return judged.group_by(Case.sha256)
 
 
 def _compare(week: str, logits: NDArray[np.float64], active: Active) -> Week:

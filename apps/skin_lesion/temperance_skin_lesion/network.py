@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["SIDE", "LesionNet", "as_batch", "load_tail", "logits", "save_tail"]
+__all__ = ["SIDE", "LesionNet", "as_batch", "load_tail", "logits", "look", "save_tail"]
 
 SIDE = 64
 """Width and height of the pictures that the network reads."""
@@ -95,11 +95,22 @@ def as_batch(images: NDArray[np.uint8]) -> Tensor:
     return torch.from_numpy(np.array(images)).permute(0, 3, 1, 2).float() / 255
 
 
-def logits(net: LesionNet, images: NDArray[np.uint8], batch: int = 64) -> NDArray[np.float32]:
-    """Logits ``(n, 7)`` of uint8 images ``(n, 64, 64, 3)``."""
+def look(
+    net: LesionNet, images: NDArray[np.uint8], batch: int = 64
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean features of the trunk ``(n, 192)`` and logits ``(n, 7)`` of uint8 images."""
+    features, scores = [], [np.empty((0, len(CODES)), dtype=np.float32)]
     with torch.inference_mode():
-        rows = [net(as_batch(images[i : i + batch])).numpy() for i in range(0, len(images), batch)]
-    return np.concatenate(rows) if rows else np.empty((0, len(CODES)), dtype=np.float32)
+        for i in range(0, max(1, len(images)), batch):
+            seen = net.trunk(as_batch(images[i : i + batch]))
+            features.append(seen.mean(dim=(2, 3)).numpy())
+            scores.append(net.classify(seen).numpy())
+    return np.concatenate(features), np.concatenate(scores)
+
+
+def logits(net: LesionNet, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Logits ``(n, 7)`` of uint8 images ``(n, 64, 64, 3)``."""
+    return look(net, images)[1]
 
 
 def save_tail(net: LesionNet, directory: Path) -> None:

@@ -313,7 +313,8 @@ def add_images(
 ) -> Collected:
     """Add pictures; of each, only its hash and its logits are kept, once."""
     pictures, _, problems = read_files(files)
-    total = clinic.add_pictures(assistant, survey_id, pictures)
+    total, left_out = clinic.add_pictures(assistant, survey_id, pictures)
+    problems += [Problem(detail=sentence) for sentence in left_out]
     return Collected(survey=survey_id, pictures=total, problems=problems)
 
 

@@ -22,7 +22,7 @@ from starlette.responses import Response  # noqa: TC002 - read at run time
 from temperance_skin_lesion import clinic, demo, monitor, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.classes import CLASSES, CODES
-from temperance_skin_lesion.decision import Costs, Policy
+from temperance_skin_lesion.decision import FOREIGN, Costs, Policy
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.store import Activation, Case, MapRow
 from temperance_skin_lesion.web import api, charts
@@ -42,6 +42,7 @@ PER_PAGE = 25
 templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 templates.env.globals |= {
     "CLASSES": CLASSES,
+    "FOREIGN": FOREIGN,
     "NAMES": {c.code: c.name for c in CLASSES},
     "MAX_FILES": MAX_FILES,
     "MAX_MB": MAX_BYTES // 2**20,
@@ -149,7 +150,6 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
         former=former,
         maps=maps,
         used=used,
-        prior=assistant.model.source.prior,
     )
 
 
@@ -362,11 +362,13 @@ def _texts(form: FormData) -> dict[str, str]:
 
 def _mix(values: dict[str, str]) -> api.Mix:
     """Return the class mix of a form, whose numbers are percent."""
-    if values.get("mix") == "unknown":
-        return api.Mix(prior=None)
+    if "mix" not in values:
+        raise HTTPException(422, "The class mix: say first whether it is known here.")
+    if values["mix"] == "unknown":
+        return api.Mix.model_validate({"prior": None})
     try:
         shares = {code: float(values.get(f"mix-{code}", "")) / 100 for code in CODES}
-        return api.Mix.model_validate({"prior": shares, "known": values.get("mix", "roughly")})
+        return api.Mix.model_validate({"prior": shares, "known": values["mix"]})
     except ValidationError as error:
         raise HTTPException(422, f"The class mix: {error.errors()[0]['msg']}") from None
     except ValueError:

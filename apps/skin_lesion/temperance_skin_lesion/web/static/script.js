@@ -107,52 +107,44 @@ function predictPage(form) {
   form.addEventListener("drop", (event) => { event.preventDefault(); judge(event.dataTransfer.files); });
 }
 
-/** Sliders that sum to one hundred: moving one rescales the others. */
-function mixSliders(mix) {
+/** The mix is the clinic's to state: nothing is filled in, and nothing is sent before it sums to 100. */
+function mixFields(mix) {
+  const form = mix.closest("form");
   const sliders = [...mix.querySelectorAll("[data-slider]")];
   const numbers = sliders.map((slider) => slider.parentElement.querySelector("input[type=number]"));
   const sum = mix.querySelector("[data-sum]");
-  let values = numbers.map((number) => Number(number.value));
+  const scale = mix.querySelector("[data-scale]");
+  const known = () => ["roughly", "exactly"].includes(form.elements.mix.value);
+  const values = () => numbers.map((number) => Number(number.value));
+  const total = () => values().reduce((a, b) => a + b, 0);
 
   function show() {
-    values.forEach((value, i) => { sliders[i].value = value; numbers[i].value = value.toFixed(1); });
-    sum.textContent = values.reduce((a, b) => a + b, 0).toFixed(1);
+    const whole = Math.abs(total() - 100) < 0.15;
+    sum.textContent = total().toFixed(1);
+    sum.parentElement.classList.toggle("wrong", known() && !whole);
+    scale.hidden = !known() || whole || total() === 0;
+    mix.classList.toggle("off", !known());
+    for (const field of [...sliders, ...numbers]) field.disabled = !known();
+    for (const number of numbers) number.required = known();
+    numbers.at(-1).setCustomValidity(whole ? "" : `The numbers sum to ${total().toFixed(1)} %; they must sum to 100 %.`);
   }
 
-  function set(i, wanted) {
-    const value = Math.min(100, Math.max(0, wanted || 0));
-    const others = values.reduce((a, b, j) => (j === i ? a : a + b), 0);
-    values = values.map((old, j) => {
-      if (j === i) return value;
-      return others > 0 ? (old / others) * (100 - value) : (100 - value) / (values.length - 1);
-    });
+  sliders.forEach((slider, i) => slider.addEventListener("input", () => { numbers[i].value = slider.value; show(); }));
+  numbers.forEach((number, i) => number.addEventListener("input", () => { sliders[i].value = number.value; show(); }));
+  scale.addEventListener("click", () => {
+    const all = total();
+    values().forEach((value, i) => { numbers[i].value = sliders[i].value = ((100 * value) / all).toFixed(1); });
     show();
-  }
-
-  sliders.forEach((slider, i) => slider.addEventListener("input", () => set(i, Number(slider.value))));
-  numbers.forEach((number, i) => number.addEventListener("change", () => set(i, Number(number.value))));
-  const even = mix.closest("form").querySelector("[data-even]");
-  if (even) {
-    even.hidden = false;
-    even.addEventListener("click", () => { values = values.map(() => 100 / values.length); show(); });
-  }
-  const form = mix.closest("form");
-  const known = () => form.elements.mix.value !== "unknown";
-  for (const choice of form.querySelectorAll("input[name=mix]")) {
-    choice.addEventListener("change", () => {
-      mix.classList.toggle("off", !known());
-      for (const field of [...sliders, ...numbers]) field.disabled = !known();
-    });
-  }
+  });
+  for (const choice of form.querySelectorAll("input[name=mix]")) choice.addEventListener("change", show);
   form.addEventListener("formdata", (event) => {
-    // Shown with one digit, sent with all of them.
-    if (known()) numbers.forEach((number, i) => event.formData.set(number.name, String(values[i])));
+    // Rounded numbers may sum to 99.9: what is sent sums to 100.
+    if (known()) numbers.forEach((number, i) => event.formData.set(number.name, String((100 * values()[i]) / total())));
   });
   show();
   mix.read = () => {
     if (!known()) return { prior: null };
-    const total = values.reduce((a, b) => a + b, 0);
-    const prior = Object.fromEntries(sliders.map((slider, i) => [slider.dataset.slider, values[i] / total]));
+    const prior = Object.fromEntries(sliders.map((slider, i) => [slider.dataset.slider, values()[i] / total()]));
     return { prior, known: form.elements.mix.value };
   };
 }
@@ -213,6 +205,6 @@ function policyForm(form) {
 }
 
 document.querySelectorAll("[data-drop]").forEach(predictPage);
-document.querySelectorAll("[data-mix]").forEach(mixSliders);
+document.querySelectorAll("[data-mix]").forEach(mixFields);
 document.querySelectorAll("[data-survey]").forEach(surveyForm);
 document.querySelectorAll("[data-policy]").forEach(policyForm);
