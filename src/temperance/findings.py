@@ -115,11 +115,12 @@ def _unrelated(logits: NDArray[Any], labels: NDArray[np.int64], scale: float) ->
     """
     n, p = len(logits), probabilities(logits, scale)
     share = np.bincount(labels, minlength=p.shape[1]) / n
-    d: Vector = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
+    d = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
     error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * share)))
     above = float(np.sum(d[np.arange(n), labels]))
     if above <= UNRELATED * error:
-        right = float(np.mean(logits.argmax(axis=1) == labels))
+        hits: NDArray[np.bool_] = logits.argmax(axis=1) == labels
+        right = float(hits.mean())
         yield Finding(
             "TP503",
             f"The labels of the source do not go with its logits: {right:.0%} of the predictions "
