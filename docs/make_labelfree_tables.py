@@ -222,10 +222,11 @@ def doubt() -> str:
     rows = []
     for name, f in record("wrong_prior")["by_rows"].items():
         count, _, how = name.partition(", as ")
+        ways = {"known": "as known", "about": f"about(q, rows={count})"}
         rows.append(
             [
-                f"{count} rows" if how else "the truth",
-                {"known": "as known", "about": f"about(q, rows={count})"}.get(how, "as known"),
+                f"{count} rows" if how else {"known": "the truth"}.get(name, "nothing"),
+                ways.get(how or name, "not at all: estimated"),
                 f"{f['brier_against_source']:+.0f}",
                 f"{f['worst']:+.0f}",
                 f"{f['harmed']:.0%}",
