@@ -23,7 +23,8 @@ import numpy as np
 
 from temperance._checks import InputError, NotIdentified, check_same_classes, check_scale
 from temperance._kernels import fused
-from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks, is_dataset
+from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks
+from temperance.rows.given import is_dataset
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:

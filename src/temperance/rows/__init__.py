@@ -20,7 +20,7 @@ from temperance.rows.base import (
     rows_per_block,
     shuffled,
 )
-from temperance.rows.given import as_labelled_rows, as_rows, is_blocks, is_dataset
+from temperance.rows.given import as_labelled_rows, as_rows, is_blocks
 from temperance.rows.stream import StreamRows
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "as_labelled_rows",
     "as_rows",
     "is_blocks",
-    "is_dataset",
     "rows_per_block",
     "shuffled",
 ]
