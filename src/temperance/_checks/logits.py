@@ -271,9 +271,11 @@ def _forms(block: Array) -> frozenset[str]:
     if xp.min(block[:1, :]) < 0:  # as a rule
         return frozenset()
     total = 1.0 if xp.sum(block[:1, :], dtype=xp.float64) < 10 else 100.0
-    few = _forms_of(block[:ALIKE_ROWS, :], total)  # mostly settles the rest
+    few = _forms_of(block[:ALIKE_ROWS, :], total)
+    if not few:  # mostly
+        return few
     most = xp.max(block, axis=1)
-    if not few or xp.all(most == total):  # rows like (1, 0, 0) are as well small logits
+    if xp.all(most == total):  # rows like (1, 0, 0) are as well small logits
         return frozenset()
     forms = few & _forms_of(block, total)
     if forms and EXACT not in forms:  # so are a few rows that come again and again
