@@ -103,6 +103,20 @@ def test_a_changed_or_missing_file_is_not_loaded(tmp_path):
         models.load(tmp_path / "w")
 
 
+def test_what_is_shipped_can_be_loaded_and_knows_its_lesions(tmp_path, model):
+    images = drawn(60)
+    rows = np.arange(60)
+    data = ham10000.Lesions(images, rows % 7, rows, np.full(60, "here"), rows.astype(str), rows)
+    models.ship(model.net, data[rows < 40], data[rows >= 40], tmp_path)
+    again = models.load(tmp_path)
+    assert np.array_equal(again.source.logits, model.logits(images[40:]))
+    assert again.look(images[:40])[1].mean() == pytest.approx(1 / 40)  # beyond 99.5 % of forty
+    # Maps belong to logits: another idea of what a lesion looks like is no other model.
+    models.ship(model.net, data[rows < 30], data[rows >= 40], tmp_path)
+    assert models.load(tmp_path).id == again.id
+    assert models.load(tmp_path).appearance.limit != again.appearance.limit
+
+
 def test_logits_do_not_depend_on_the_company(model):
     pictures = drawn(5)
     together = model.logits(pictures)
