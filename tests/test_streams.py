@@ -384,6 +384,9 @@ CALLS = {
     "blocks": "tp.fit_temperature(lambda: ("
     "(np.fromfile(path, '<f4', 50_000 * k, offset=4 * i * k).reshape(-1, k), y[i : i + 50_000])"
     "for i in range(0, n, 50_000)))",
+    "shards": "tp.fit_temperature([(z[i : i + 250_000], y[i : i + 250_000])"
+    "for i in range(0, n, 250_000)])",
+    "columns": "tp.metrics.evaluate(np.memmap(path, np.float32, 'r', shape=(n, k), order='F'), y)",
     "metrics": "tp.metrics.evaluate(z, y)",
     "label-free": "tp.calibrate(z, np.full(k, 1 / k))",
 }

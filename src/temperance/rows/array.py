@@ -48,7 +48,7 @@ class ArrayRows(Rows):
         self.soft = labels is not None and labels.ndim == 2
         self.passes = 0
         self._name = name
-        self._file = _file_of(self.logits)
+        self._file = file_of(self.logits)
         self._checked = self._indexed = checked  # values of the logits, and of the labels
         self._vouched = self._told = False  # whether what reads these tells if they are in order
         self._together = 1  # blocks that are read as one
@@ -184,7 +184,7 @@ class ArrayRows(Rows):
         return release
 
 
-def _file_of(array: Array) -> mmap.mmap | None:
+def file_of(array: Array) -> mmap.mmap | None:
     """Return the file that an array is a map of, if its pages can be given back."""
     owner: Any = array
     while isinstance(getattr(owner, "base", None), np.ndarray):

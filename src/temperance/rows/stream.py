@@ -7,6 +7,7 @@ block, or one of the user's where that is larger, is in memory at a time.
 
 from __future__ import annotations
 
+import mmap
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -15,7 +16,7 @@ import numpy as np
 from temperance import _checks
 from temperance._arrays import as_array, detached, on_host, to_numpy
 from temperance._checks import InputError
-from temperance.rows.array import ArrayRows
+from temperance.rows.array import ArrayRows, file_of
 from temperance.rows.base import Block, Rows, Totals, joined, rows_per_block
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class StreamRows(Rows):
             if block is not None:
                 start += block.n
                 yield block
+                if (file := file_of(block.logits)) is not None:
+                    file.madvise(mmap.MADV_DONTNEED)  # pages that were read: see ArrayRows
 
     def _read(self, item: Any, start: int) -> Block | None:
         z, y, w = _columns(item, self._name)
