@@ -173,13 +173,14 @@ def about_classes(scene: Scene) -> Iterator[Finding]:
     p_value = _tail(chi2, max(1, int(here.sum()) - 1))
     if shrinkage(scene.predicted, q, scene.prior.worth) > 0:
         most = int(np.argmax(mix - q))
+        check = "" if scene.prior.kind == "estimated" else " Check the prior first."
         yield Finding(
             "TP104",
             f"The model predicts another class mix than the prior: {distance:.0%} of the rows "
             f"would have to change class, {floor:.1%} is expected by chance.",
             {"distance": distance, "noise": floor, "p_value": p_value, "most": scene.names[most]},
             f"At least {distance - floor:.0%} of the predictions are wrong if the prior is right; "
-            f"{scene.names[most]!r} is predicted too often. Check the prior first.",
+            f"{scene.names[most]!r} is predicted too often.{check}",
             "warn",
         )
     if scene.prior.kind == "estimated":
@@ -244,7 +245,8 @@ def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
             "Look at these rows. No map can calibrate a class that the model cannot predict.",
             "warn",
         )
-    yield from _label_shift(scene)
+    if scene.prior.kind != "estimated":  # which a change of the mix explains by construction
+        yield from _label_shift(scene)
 
 
 def _label_shift(scene: Scene) -> Iterator[Finding]:
