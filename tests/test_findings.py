@@ -118,6 +118,7 @@ def test_a_prior_by_which_the_map_would_be_right_less_often_is_doubted():
     (found,) = (finding for finding in cal.findings if finding.code == "TP107")
     assert found.evidence["expected"] == pytest.approx(cal.accuracy.value)
     assert found.evidence["expected_of_model"] == cal.facts["accuracy_before"][0]
+    assert "check that mix" in cal.doubt
 
 
 def test_a_share_that_is_nothing_but_rounding_excludes_a_class(quiet):

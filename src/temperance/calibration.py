@@ -29,7 +29,12 @@ MEANING = {
     "no-evidence": "Nothing shows that the model's confidence needs another map than it has.",
     "refused": "These data do not support a new map. The model's confidence is kept as it is.",
 }
-DOUBT = "The estimates behind it disagree: measure it on some labelled rows before relying on it."
+DOUBTS = {
+    "TP401": "The estimates behind it disagree: measure it on some labelled rows before relying on "
+    "it.",
+    "TP107": "By the class mix that was given, the new predictions would be right less often than "
+    "the model's own: check that mix before relying on it.",
+}
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after")
 
 
@@ -104,8 +109,8 @@ class Calibration:
     @property
     def doubt(self) -> str:
         """Return the reservation under which a map is called improved, or nothing."""
-        disagree = any(finding.code == "TP401" for finding in self.findings)
-        return DOUBT if disagree and self.verdict == "improved" else ""
+        found = {finding.code for finding in self.findings} if self.verdict == "improved" else {}
+        return " ".join(words for code, words in DOUBTS.items() if code in found)
 
     def predict_proba(self, logits: object) -> Array:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
