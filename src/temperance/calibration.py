@@ -109,7 +109,7 @@ class Calibration:
     @property
     def doubt(self) -> str:
         """Return the reservation under which a map is called improved, or nothing."""
-        found = {finding.code for finding in self.findings} if self.verdict == "improved" else {}
+        found = [finding.code for finding in self.findings if self.verdict == "improved"]
         return " ".join(words for code, words in DOUBTS.items() if code in found)
 
     def predict_proba(self, logits: object) -> Array:
