@@ -163,7 +163,7 @@ def _not_identified(error: NotIdentified) -> Finding:
         "TP403",
         "The temperature is not identified.",
         {"reason": str(error)},
-        "Give a labelled source, or more varied target rows.",
+        f"Why: {error} Give rows that vary; leave out a class that is masked by giant logits.",
         "refuse",
     )
 

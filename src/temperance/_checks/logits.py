@@ -184,7 +184,7 @@ def check_finite(block: Array, name: str, start: int = 0) -> None:
     else:
         msg = (
             f"{name} must be finite. {what}; drop that row, or give an impossible class a large "
-            f"negative logit."
+            f"negative logit, such as -1000."
         )
     raise InputError(msg)
 
