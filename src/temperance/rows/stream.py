@@ -8,7 +8,6 @@ block, or one of the user's where that is larger, is in memory at a time.
 from __future__ import annotations
 
 import mmap
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
@@ -51,7 +50,7 @@ class StreamRows(Rows):
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
         if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
-        self._begun: Iterator[Any] | None = chain([first], items)  # the first pass goes on with it
+        self._begun: Iterator[Any] | None = _going_on([first], items)  # the first pass
         z, y, w = _columns(first, name)
         self.n_classes = int(_checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
@@ -78,7 +77,7 @@ class StreamRows(Rows):
             read.append(item)
             if seen > elements:
                 break
-        self._begun = chain(read, items)
+        self._begun = _going_on(read, items)
         return seen > elements
 
     def blocks(self) -> Iterator[Block]:
@@ -143,6 +142,13 @@ class StreamRows(Rows):
             None if y is None else _checks.check_labels(y, n, k, self._classes, start=start),
             None if w is None else _checks.check_weights(w, n, start),
         )
+
+
+def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
+    """Yield what has been read, and let go of it, and then the rest."""
+    while read:
+        yield read.pop(0)
+    yield from items
 
 
 def _nothing(_: Block) -> Totals:
