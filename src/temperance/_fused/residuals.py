@@ -68,7 +68,8 @@ def residuals(
     v: NDArray[Any], y: NDArray[np.int64], weight: NDArray[np.float64] | None
 ) -> tuple[float, NDArray[np.int64]]:
     """Replace v by ``w (softmax(v) - 1{y})``; return the NLL, and rows with p_y ≤ 1/2 by class."""
-    size, missed = max(CHUNK, v.shape[1] + -v.shape[1] % 8), np.zeros(v.shape[1], np.int64)
+    k = v.shape[1]
+    size, missed = max(CHUNK, k + -k % 8), np.zeros(k, np.int64)  # whole lines of the cache
     mass = _NO_WEIGHTS if weight is None else np.ascontiguousarray(weight)
     loss, _ = _kernel(v.dtype)(v, np.ascontiguousarray(y), mass, missed, *desk(size, size))
     return loss, missed

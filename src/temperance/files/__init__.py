@@ -78,7 +78,7 @@ def read(
     array([0, 1])
     """
     file = Path(path)
-    dataset = is_dataset(file)
+    dataset = _is_folder(file)
     suffix = ".parquet" if dataset else check_format(file)
     if not file.is_file() and not dataset:
         what = "a directory" if file.is_dir() else "no file there"
@@ -161,14 +161,14 @@ def write(
         FORMATS[suffix][1](file, track(table.mapped(function)), table, name)
 
 
-def is_dataset(path: Path) -> bool:
+def _is_folder(path: Path) -> bool:
     """Return whether a path is a directory of Parquet files."""
     return path.is_dir() and path.suffix in {"", ".parquet"}
 
 
 def is_table(path: Path) -> bool:
     """Return whether a path is of a format that has room for any column."""
-    return is_dataset(path) or path.suffix.lower() in TABLES
+    return _is_folder(path) or path.suffix.lower() in TABLES
 
 
 def check_format(path: str | os.PathLike[str]) -> str:

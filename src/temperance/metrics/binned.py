@@ -175,13 +175,12 @@ def _alike(
     confidence: NDArray[Any], correct: NDArray[Any], weight: NDArray[Any] | None
 ) -> tuple[Floats, Floats, Floats | None]:
     """Return columns of one length, in float64."""
-    given = {"correct": correct} if weight is None else {"correct": correct, "weight": weight}
-    for name, column in given.items():
-        if np.shape(column) != np.shape(confidence):
+    for name, column in (("correct", correct), ("weight", weight)):
+        if column is not None and np.shape(column) != np.shape(confidence):
             shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
             raise _checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
-    c, *others = (np.asarray(column, np.float64) for column in (confidence, *given.values()))
-    return c, others[0], others[1] if weight is not None else None
+    sure, right = (np.asarray(column, np.float64) for column in (confidence, correct))
+    return sure, right, None if weight is None else np.asarray(weight, np.float64)
 
 
 def unit_edges(n_bins: int) -> Floats:
