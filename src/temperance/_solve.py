@@ -18,6 +18,7 @@ TOLERANCE = 1e-10  # relative error of a minimum
 TRUST = 0.5  # relative steps beyond which a Taylor polynomial is not believed
 ROUNDING = 1e-14  # relative differences that say nothing
 MAX_STEPS = 60
+FACTORIALS = tuple(math.factorial(r) for r in range(8))
 SLOW = 0.7  # a step that leaves more of the slope is followed by one that narrows the bracket
 
 Moments = Callable[[float], tuple[float, ...]]
@@ -81,7 +82,7 @@ def _taylor_step(derivatives: list[float]) -> tuple[float, float]:
     first, second = derivatives[:2]
     if second <= 0:
         return (math.inf if first < 0 else -math.inf), math.inf
-    c = [d / (second * math.factorial(r)) for r, d in enumerate(derivatives)]
+    c = [d / (second * f) for d, f in zip(derivatives, FACTORIALS, strict=False)]
     change = _halley(c)
     if abs(change) > TRUST:
         return change, math.inf

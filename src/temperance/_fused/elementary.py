@@ -186,7 +186,9 @@ def as_contiguous(z: NDArray[Any]) -> NDArray[Any]:
 class _Desk(threading.local):
     """What a thread writes on, again and again: it stays in the cache."""
 
-    room = np.empty(0)
+    def __init__(self) -> None:
+        self.room = np.empty(0)
+        self.parts: dict[tuple[int, ...], list[NDArray[np.float64]]] = {}
 
 
 _DESK = _Desk()
@@ -194,10 +196,18 @@ _DESK = _Desk()
 
 def desk(*sizes: int) -> list[NDArray[np.float64]]:
     """Return work arrays of one call, each a multiple of a line long, with what the last left."""
+    if sizes not in _DESK.parts:
+        _DESK.parts[sizes] = _laid_out(sizes)
+    return _DESK.parts[sizes]
+
+
+def _laid_out(sizes: tuple[int, ...]) -> list[NDArray[np.float64]]:
+    """Divide the desk, or a larger one."""
     total, spare = sum(sizes), LINE // 8
     if _DESK.room.size < total:  # it begins with a line of the cache: no vector then lies on two
         room = np.zeros(total + spare)
         start = -room.ctypes.data % LINE // 8
         _DESK.room = room[start : start + total]
+        _DESK.parts.clear()
     ends = itertools.accumulate(sizes)
     return [_DESK.room[end - size : end] for size, end in zip(sizes, ends, strict=True)]

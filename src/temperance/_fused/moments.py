@@ -262,7 +262,7 @@ def temperature_moments(
     size, sums = CHUNK if wide else (k + 1) // 2 * (2 * LANES), np.zeros(_TOTALS)
     _moments(wide, z.dtype)(z, labels, mass, beta * LOG2_E, *desk(size, size, int(_END)), sums)
     *scaled, gap, shifts, total, reach = sums.tolist()
-    value, first, *others = (number * unit for number, unit in zip(scaled, _UNITS, strict=True))
+    value, first, *others = [number * unit for number, unit in zip(scaled, _UNITS, strict=True)]
     below += gap
     spread = -shifts / k if reach <= LARGEST or are_sound(z) else math.nan
     target = beta * below

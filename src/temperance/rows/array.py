@@ -50,8 +50,6 @@ class ArrayRows(Rows):
         self._name = name
         self._file = file_of(self.logits)
         self._checked, self._indexed = checked, checked or indexed  # values; those of labels
-        self._vouched = self._told = False  # whether what reads these tells if they are in order
-        self._together = 1  # blocks that are read as one
 
     @property
     def n(self) -> int:
@@ -68,26 +66,32 @@ class ArrayRows(Rows):
 
     def blocks(self) -> Iterator[Block]:
         """Yield slices; the first pass checks their values."""
+        return self._read(rows_per_block(self.n_classes))
+
+    def _read(
+        self, size: int, *, vouched: bool = False, labels_vouched: bool = False
+    ) -> Iterator[Block]:
+        """Yield slices of so many rows. Who vouches for values tells himself if they are unfit."""
         check = None if self._checked else _checks.BlockCheck(self._name)
-        whole = Block(self.logits, self._labels if self._told else self.labels, self.weight)
-        n, size = self.n, self._n_together()
+        n, labels = self.n, self._labels if labels_vouched else self.labels
+        whole = Block(self.logits, labels, self.weight)
         release = self._releaser(size)
         for start in range(0, n, size):
             block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
             if check is not None:
-                check.see(block.logits, values=not self._vouched)
+                check.see(block.logits, values=not vouched)
             yield block
             if release is not None:
                 release()
         if check is not None:
             check.finish(self.n_classes)
-            self._checked = True
+            self._checked = self._checked or not vouched
 
-    def reduce(self, statistic: Statistic) -> Totals:
-        """Return the sum of ``statistic`` over all blocks; of a small array there is only one."""
-        if self.n > self._n_together():
-            return super().reduce(statistic)
-        (block,) = self.blocks()
+    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
+        """Return the sum over all blocks; a small array is only one."""
+        if n_blocks > 1:
+            return super()._sum(statistic, blocks, n_blocks)
+        (block,) = blocks
         self.passes += 1
         return statistic(block)
 
@@ -101,18 +105,15 @@ class ArrayRows(Rows):
     ) -> Totals:
         """Look for values that are not in order only where the statistic tells that there are."""
         known = self._checked and (self._indexed or not labels)
-        # A copy, in the quickest way: others may read these rows, and nobody vouches for them.
-        told = ArrayRows.__new__(ArrayRows)
-        vars(told).update(vars(self))
-        vars(told).update(_vouched=not self._checked, _told=labels, _together=together)
+        size = together * rows_per_block(self.n_classes)
+        blocks = self._read(size, vouched=True, labels_vouched=labels)
 
         def quiet(block: Block) -> Totals:
             with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
                 return statistic(block)
 
         try:
-            totals = told.reduce(quiet)
-            self.passes = told.passes
+            totals = self._sum(quiet, blocks, -(-self.n // size))
             if known or sound(totals):
                 self._checked, self._indexed = True, self._indexed or labels
                 return totals
@@ -121,14 +122,6 @@ class ArrayRows(Rows):
                 raise
         self._checked = False
         return self.reduce(statistic)
-
-    def _n_together(self) -> int:
-        """Return how many rows are read together."""
-        return self._together * rows_per_block(self.n_classes)
-
-    def _n_blocks(self) -> int:
-        """Return the number of blocks."""
-        return -(-self.n // self._n_together())
 
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""

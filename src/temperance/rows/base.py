@@ -86,10 +86,13 @@ class Rows(ABC):
 
     def reduce(self, statistic: Statistic) -> Totals:
         """Return the sum of ``statistic`` over all blocks: one pass."""
+        return self._sum(statistic, self.blocks(), self._n_blocks())
+
+    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
         total: Totals | None = None
-        what = f"blocks in pass {int(self.passes) + 1}"
-        blocks, n = tracked(self.blocks(), what, self._n_blocks()), self._n_threads()
-        for part in in_threads(statistic, blocks, n) if n > 1 else map(statistic, blocks):
+        shown = tracked(blocks, f"blocks in pass {int(self.passes) + 1}", n_blocks)
+        n = self._n_threads()
+        for part in in_threads(statistic, shown, n) if n > 1 else map(statistic, shown):
             total = part if total is None else add(total, part)
         if total is None:
             msg = "logits must have at least one row. Got an empty stream instead."

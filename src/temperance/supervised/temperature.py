@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from temperance._arrays import beside, namespace
 from temperance._checks import InputError, NotIdentified, check_scale
 from temperance._kernels import fused, temperature_moments
 from temperance._solve import ROUNDING, TOLERANCE, Solution, minimise_in_scale
 from temperance.maps import Temperature
-from temperance.rows import Block, Rows, Totals, as_labelled_rows
+from temperance.rows import Rows, Totals, as_labelled_rows
 
-HANDFUL = 64  # rows that tell the scale of the logits
+MARGIN = 4.0  # of the logits under a typical optimum, max - mean
+FAR = 10.0  # factor by which those at T = 1 miss it where T = 1 is no place to begin
 FEW = 300  # rows below which a sample is not worth its while, and one pass more is
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
 SHARE = 8  # of the rows at most one in so many is in the sample; eight need half as many
-ROUGH = 1e-2  # error of the optimum of a sample, no more than that of sampling
+ROUGH = 1e-2  # error of the optimum of such a sample; that of a smaller one is larger
 
 
 def fit_temperature(
@@ -86,15 +84,22 @@ def solve_temperature(rows: Rows) -> Solution:
     return solution
 
 
-def _minimise(rows: Rows, start: float, tolerance: float) -> Solution:
+def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
+    """Return the optimum, from a start or else T = 1, unless that is far from typical margins."""
     rough = tolerance > TOLERANCE
+    known: dict[float, Totals] = {}
 
-    def moments(beta: float) -> tuple[float, ...]:
-        totals = _totals(rows, beta, rough=rough)
-        _check_identified(rows.n, *totals[-4:])
-        return totals[:-4]
+    def totals(beta: float) -> Totals:
+        if beta not in known:
+            known[beta] = sums = _totals(rows, beta, rough=rough)
+            _check_identified(rows.n, *sums[-4:])
+        return known[beta]
 
-    return minimise_in_scale(moments, start, tolerance=tolerance)
+    if start is None:
+        *_, spread, mass = totals(1.0)
+        typical: float = MARGIN * mass / spread
+        start = 1.0 if 1 / FAR < typical < FAR else typical
+    return minimise_in_scale(lambda beta: totals(beta)[:-4], start, tolerance=tolerance)
 
 
 def _totals(rows: Rows, beta: float, *, rough: bool) -> Totals:
@@ -127,46 +132,20 @@ def _check_identified(n: int, below: float, above: float, spread: float, mass: f
     raise NotIdentified(msg)
 
 
-def _start(rows: Rows) -> float:
+def _start(rows: Rows) -> float | None:
     """Return the optimal β of a sample, which a sample of the sample has led to.
 
-    Where there are few rows, or the sample does not identify its optimum, it is the β that makes
-    typical margins of order one, whatever the scale of the logits. What is wrong with values in
-    the sample is wrong with the whole, where the first pass says it.
+    There is none where there are few rows, or the sample does not identify its optimum. What is
+    wrong with values in the sample is wrong with the whole, where the first pass says it.
     """
     less = 2 if fused() is not None else 1
     sample = rows.head(min(SAMPLE // less, max(FEW, rows.n // (less * SHARE))))
+    if sample is rows:
+        return None
+    sample.trust()
     try:
-        if sample is rows:
-            return _crude(rows)
-        sample.trust()
-        try:
-            start = _minimise(sample, _start(sample), tolerance=ROUGH).x
-        except NotIdentified:
-            start = _crude(sample)
-    except InputError:
-        return 1.0
-    rows.passes += sample.passes * sample.n / rows.n
-    return start
-
-
-def _crude(rows: Rows) -> float:
-    """Return the β of typical margins, from a few rows."""
-    some = rows.head(HANDFUL)
-    if some is not rows:
-        some.trust()
-    if fused() is None:
-        spread, mass = some.reduce(_spread)
-    else:  # faster, with all that comes with it
-        *_, spread, mass = _totals(some, 0.0, rough=True)
-    return 4 * mass / spread if 0 < spread < math.inf else 1.0
-
-
-def _spread(block: Block) -> Totals:
-    """Return ``Σ w (max z - mean z)`` and ``Σ w``."""
-    z, w = block.logits, block.weight
-    xp = namespace(z)
-    with np.errstate(all="ignore"):
-        spreads = xp.astype(xp.max(z, axis=1) - xp.mean(z, axis=1), xp.float64)
-        weighted = spreads if w is None else beside(w, z) * spreads
-        return float(xp.sum(weighted)), float(block.n if w is None else w.sum())
+        return _minimise(sample, _start(sample), tolerance=ROUGH * math.sqrt(SAMPLE / sample.n)).x
+    except (InputError, NotIdentified):
+        return None
+    finally:
+        rows.passes += sample.passes * sample.n / rows.n
