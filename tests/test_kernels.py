@@ -116,10 +116,11 @@ def test_how_an_array_lies_in_memory_does_not_matter(change):
 
 
 @numba.njit
-def polynomials(x, s):
+def polynomials(x, s, f):
     return (
         np.array([elementary.exp2(v) for v in x]),
         np.array([elementary.log(v) for v in s]),
+        np.array([elementary.twice_artanh(v) for v in f]),
     )
 
 
@@ -127,10 +128,16 @@ def test_polynomials_are_right_to_a_few_units_of_the_last_place():
     rng = np.random.default_rng(0)
     x = -np.concatenate([[0.0], rng.exponential(size=2000) * 5, np.linspace(0, 1021, 1000)])
     s = np.concatenate([1 + rng.exponential(size=2000) ** 4, 2.0 ** np.arange(100), 1 + x**2])
-    power, logarithm = polynomials(x, s)
-    assert power[0] == 1
-    exact = [(mp.mpf(2) ** v for v in x.tolist()), map(mp.log, s.tolist())]
-    for got, wanted, tolerance in zip((power, logarithm), exact, (8e-16, 3e-16), strict=True):
+    f = np.concatenate([np.linspace(0, 1 / 3, 1000), 0.5 ** np.arange(2, 60)])
+    powers, *logarithms = polynomials(x, s, f)
+    assert powers[0] == 1
+    exact = [
+        (mp.mpf(2) ** v for v in x.tolist()),
+        map(mp.log, s.tolist()),
+        (2 * mp.atanh(v) for v in f.tolist()),
+    ]
+    tolerances = (8e-16, 3e-16, 4e-16)
+    for got, wanted, tolerance in zip((powers, *logarithms), exact, tolerances, strict=True):
         for a, b in zip(got.tolist(), wanted, strict=True):
             assert abs(a - b) <= tolerance * abs(b)
 

@@ -16,13 +16,17 @@ from temperance._fused.elementary import (
     LOG2_E,
     LOWEST,
     UNLIKELY,
+    VECTOR,
     U,
     as_contiguous,
+    desk,
+    exp2,
     exponentials,
     jit,
     largest,
     log,
     read_only,
+    twice_artanh,
 )
 from temperance._fused.traced import formula
 
@@ -47,7 +51,7 @@ def _add_powers(sums: Any, exponents: Any, powers: Any, k: Any, count: Any) -> N
 add_powers = formula(_add_powers, 0)
 
 
-def _log_odds(z: Any, odds: Any, counts: Any, exponents: Any, powers: Any) -> float:
+def _log_odds(z: Any, odds: Any, counts: Any, powers: Any) -> float:
     n, n_classes = z.shape
     at_once = max(1, CHUNK // n_classes)
     total = 0.0  # for the sake of which LLVM works on several vectors at once
@@ -55,28 +59,28 @@ def _log_odds(z: Any, odds: Any, counts: Any, exponents: Any, powers: Any) -> fl
         rows = z[start : start + at_once]
         flat = odds[start : start + at_once].reshape(rows.size)
         for i in range(rows.shape[0]):
-            row, first, predicted = rows[i], U(i * n_classes), U(0)
-            best = largest(row)
-            top = np.float64(best)
+            row, first = rows[i], U(i * n_classes)
+            top = np.float64(largest(row))
             for k in range(U(n_classes)):
-                u = np.float64(row[k]) - top
-                flat[first + k] = u
-                exponents[first + k] = max(u * LOG2_E, LOWEST)
-            while row[predicted] != best:
-                predicted += U(1)
-            flat[first + predicted] = UNLIKELY
-            counts[predicted] += 1
-        total += exponentials(exponents, powers, U(rows.size))
+                flat[first + k] = np.float64(row[k]) - top
+        for k in range(U(rows.size)):
+            e = exp2(max(flat[k] * LOG2_E, LOWEST))
+            total += e
+            powers[k] = e
         for i in range(rows.shape[0]):
-            first, s = U(i * n_classes), 0.0
+            first, predicted, s = U(i * n_classes), U(0), 0.0
+            while flat[first + predicted] != 0:
+                predicted += U(1)
             for k in range(U(n_classes)):
                 s += powers[first + k]
-            for k in range(U(n_classes)):  # 1 at least, but for the class that is predicted
-                powers[first + k] = s - powers[first + k]
-        for k in range(U(rows.size)):
-            rest = log(powers[k])
-            total += rest
-            flat[k] -= rest
+            whole = log(s)
+            for k in range(U(n_classes)):  # log(s - e) = log s - 2 artanh e / (2 s - e)
+                e = powers[first + k]
+                share = twice_artanh(e / (2 * s - e)) - whole
+                total += share
+                flat[first + k] += share
+            flat[first + predicted] = UNLIKELY
+            counts[predicted] += 1
     return total
 
 
@@ -138,24 +142,26 @@ def _odds_mass(
 
 _NUMBERS, _TABLE = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
 _ODDS = read_only(types.float64, 2)
+_UNITS = (LN2 ** np.arange(ORDERS + 1))[:, None]
 
 
-def _work(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.empty(size), np.empty(size)
+def _work(size: int) -> list[NDArray[np.float64]]:
+    whole = -(-size // VECTOR) * VECTOR
+    return desk(whole, whole)
 
 
 @cache
 def _odds(dtype: np.dtype[Any]) -> Any:
     counts = types.Array(types.int64, 1, "C")
     given = read_only(nb.from_dtype(dtype), 2), _TABLE, counts
-    return jit(_log_odds, (*given, _NUMBERS, _NUMBERS))
+    return jit(_log_odds, (*given, _NUMBERS))
 
 
 def log_odds(z: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return log p/(1 - p) of the classes that are not predicted, and how often each one is."""
     z, k = as_contiguous(z), z.shape[1]
     odds, counts = np.empty(z.shape), np.zeros(k, np.int64)
-    _odds(z.dtype)(z, odds, counts, *_work(max(CHUNK, k)))
+    _odds(z.dtype)(z, odds, counts, _work(max(CHUNK, k))[0])
     return odds, counts
 
 
@@ -169,7 +175,7 @@ def exponential_sums(odds: NDArray[np.float64], v: float) -> NDArray[np.float64]
     k = odds.shape[1]
     sums = np.zeros((ORDERS + 1) * k)
     _exponentials()(np.ascontiguousarray(odds), v, sums, *_work(_AT_ONCE * k))
-    return sums.reshape(ORDERS + 1, k) * (LN2 ** np.arange(ORDERS + 1))[:, None]
+    return sums.reshape(ORDERS + 1, k) * _UNITS
 
 
 @cache

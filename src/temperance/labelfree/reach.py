@@ -34,6 +34,9 @@ COVER = 0.99  # the authors' factor in the deficit
 SPAN = (2.0**-10, 2.0**10)  # of 1/w
 GRID = 41  # points of the first search, two to a doubling
 ORDERS = 6  # derivatives, with which one pass mostly ends what some rows have begun
+LEIBNIZ = [  # from the products of the derivatives of d to the derivatives of J = d·d
+    [(math.comb(m, r), r, m - r) for r in range(m + 1)] for m in range(ORDERS + 1)
+]
 SOME = 250  # rows at least that it reads
 HELD = 1 << 22  # elements of which the odds are kept between passes
 UNLIKELY = -1e30  # log-odds of what is not counted
@@ -171,10 +174,8 @@ def _search(odds: Rows, wanted: Matrix, seen: Matrix | None) -> Solution:
     def moments(v: float, rows: Rows) -> tuple[float, ...]:
         d = rows.reduce(lambda block: (exponential_sums(block.logits, v),))[0] / rows.n
         d[0] -= wanted
-        products: list[list[float]] = (d @ d.T).tolist()  # J = d·d, and Leibniz' rule
-        return tuple(
-            sum(math.comb(m, r) * products[r][m - r] for r in range(m + 1)) for m in range(len(d))
-        )
+        products: list[list[float]] = (d @ d.T).tolist()
+        return tuple(sum([c * products[r][s] for c, r, s in terms]) for terms in LEIBNIZ)
 
     def objective(_: Matrix) -> Matrix:
         return ((means - wanted) ** 2).sum(axis=1)
