@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 RECORD = Path(__file__).parent / "records" / "peers.json"
 SEED = 0
 TRUE_T = 2.0
-SIZES = {(2_000, 10): 9, (10_000, 100): 7, (50_000, 1_000): 2}  # and rounds
+SIZES = {(2_000, 10): 40, (10_000, 100): 20, (50_000, 1_000): 3}  # and rounds
 
 
 def data(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
