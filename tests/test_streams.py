@@ -414,3 +414,19 @@ def test_memory_maps_are_read_in_little_memory(tmp_path):
 @pytest.mark.parametrize("call", CALLS)
 def test_memory_does_not_grow_with_the_rows(tmp_path, call):
     assert resident_growth(tmp_path / "z", 4_000_000, 100, call) < 200  # of 1.6 GB
+
+
+@pytest.mark.parametrize("dtype", [np.int8, ">f4", np.longdouble])
+def test_a_file_of_other_numbers_is_converted_piece_by_piece(tmp_path, dtype):
+    rng = np.random.default_rng(0)
+    z = np.round(8 * rng.normal(size=(40_000, 5)))
+    y = (z / 4 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    weight = rng.uniform(size=len(z))
+    z.astype(dtype).tofile(tmp_path / "z.bin")
+    file = np.memmap(tmp_path / "z.bin", dtype, "r", shape=z.shape)
+    rows = as_rows(file, y, weight)
+    assert max(block.n for block in rows.blocks()) < rows.n == len(z)
+    wanted = tp.fit_temperature(z, y, weight).temperature
+    assert tp.fit_temperature(file, y, weight).temperature == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(tp.InputError, match="Row 39000 holds 5"):
+        tp.fit_temperature(file, np.where(np.arange(len(y)) == 39_000, 5, y))

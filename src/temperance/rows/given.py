@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from temperance import _checks
-from temperance._arrays import as_array, is_numpy
+from temperance._arrays import as_array, as_floating, is_numpy
 from temperance._checks import InputError
-from temperance.rows.array import ArrayRows
-from temperance.rows.base import Rows
+from temperance.rows.array import ArrayRows, file_of
+from temperance.rows.base import Rows, rows_per_block
 from temperance.rows.stream import StreamRows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def as_rows(
@@ -82,12 +88,35 @@ def _refuse_beside(labels: object, sample_weight: object, name: str) -> None:
 
 def _array_rows(
     logits: object, labels: object, sample_weight: object, classes: list[Any] | None, name: str
-) -> ArrayRows:
-    z = _checks.check_logits(logits, name)
+) -> ArrayRows | StreamRows:
+    file = _file_to_convert(logits)
+    z = _checks.check_logits(logits, name) if file is None else file
     n, k = (int(s) for s in z.shape)
     y = None if labels is None else _checks.read_labels(labels, n, k, classes)
     w = _checks.check_sample_weight(sample_weight, n)
+    if file is not None:
+        return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
     return ArrayRows(z, y, w, name=name)
+
+
+def _file_to_convert(logits: object) -> NDArray[Any] | None:
+    """Return logits that are mapped from a file in numbers that nothing computes with, or None."""
+    if not isinstance(logits, np.memmap):
+        return None
+    z = cast("NDArray[Any]", logits)
+    right = z.ndim == 2 and z.shape[0] > 0 and z.shape[1] > 1  # what is wrong is told elsewhere
+    some = as_floating(np.asarray(z[:1])) if right else None
+    return None if some is None or some.dtype == z.dtype else z
+
+
+def _pieces(z: NDArray[Any], *beside: NDArray[Any] | None) -> Iterator[tuple[Any, ...]]:
+    """Yield some rows of a file at a time, of which no other copy is made."""
+    size, file = rows_per_block(z.shape[1]), file_of(z)
+    for start in range(0, len(z), size):
+        part = slice(start, start + size)
+        yield np.asarray(z[part]), *(None if one is None else one[part] for one in beside)
+        if file is not None:
+            file.madvise(mmap.MADV_DONTNEED)
 
 
 def as_labelled_rows(
