@@ -204,6 +204,14 @@ def test_columns_are_cut_as_the_logits_are(data):
         tp.fit_prior_matched(z, PRIOR, (a, soft))
 
 
+def test_labels_may_be_a_column_of_a_frame(data):
+    z, y = data
+    column = dd.from_pandas(pd.Series(y), npartitions=3)
+    wanted = tp.fit_temperature(z, y).temperature
+    for logits_, labels in ((da.from_array(z, chunks=(1000, -1)), column), (z, da.from_array(y))):
+        assert tp.fit_temperature(logits_, labels).temperature == pytest.approx(wanted, rel=1e-12)
+
+
 def test_a_map_is_applied_where_the_rows_are(data):
     z, y = data
     half = tp.Temperature(2.0)

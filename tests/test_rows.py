@@ -166,6 +166,21 @@ def test_labels_of_rows_that_are_read_by_another_are_not_vouched_for():
     assert seen
 
 
+@pytest.mark.parametrize("kind", ["array", "stream"])
+@pytest.mark.parametrize(
+    ("function", "got"),
+    [(lambda z: z[:, :2], r"shape \(500, 2\)"), (lambda z: z / 0, "NaN, infinity")],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_a_function_makes_of_logits_is_looked_at(kind, function, got):
+    """Labels index the columns: with fewer of those, a kernel would read beyond a row."""
+    z, y = logits(500, 4)
+    rows = as_rows(z, y) if kind == "array" else as_rows([(z, y)])
+    for use in (tp.fit_temperature, tp.metrics.evaluate):
+        with pytest.raises(tp.InputError, match=f"function must return .* Got {got}"):
+            use(rows.mapped(function))
+
+
 def test_memory_that_is_in_no_file_is_left_alone():
     size = 400_000 * 10 * 4
     room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

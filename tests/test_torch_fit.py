@@ -176,3 +176,27 @@ def test_a_map_stays_elsewhere(sample):
         assert isinstance(out, Elsewhere)
         assert set(device.fetched) == {1}
         torch.testing.assert_close(out.numbers, map_(z))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_eight_bits_are_widened(sample, dtype):
+    z, y = sample
+    narrow = torch.from_numpy(z).to(dtype)
+    expected = tp.fit_temperature(narrow.double().numpy(), y).temperature
+    assert tp.fit_temperature(narrow, y).temperature == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [torch.Tensor.to_sparse, lambda z: z.to("meta"), lambda z: torch.nested.nested_tensor([z])],
+    ids=["sparse", "meta", "nested"],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_a_tensor_without_its_numbers_is_refused(sample, change):
+    z, y = sample
+    odd = change(torch.from_numpy(z))
+    for fit in (lambda: tp.fit_temperature(odd, y), lambda: tp.fit_uts(odd, np.full(12, 1 / 12))):
+        with pytest.raises(tp.InputError, match="pass one that holds its numbers"):
+            fit()
+    with pytest.raises(tp.InputError, match="labels must be"):
+        tp.fit_temperature(z, torch.from_numpy(y).to("meta"))

@@ -41,6 +41,14 @@ def _in_a_namespace(x: object) -> bool:
     return bool(array_api_compat.is_array_api_obj(x))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
+def _is_dense(tensor: Array) -> bool:
+    """Return whether a torch tensor holds its numbers one by one."""
+    # Where a subclass of somebody else's holds them is its own affair.
+    meta = tensor.is_meta and type(tensor).__module__.startswith("torch")
+    special = tensor.is_quantized or tensor.is_nested or str(tensor.layout) != "torch.strided"
+    return not meta and not special
+
+
 def as_array(values: object) -> Array | None:
     """Return ``values`` as an array of its own kind, or None when it is nothing like one.
 
@@ -51,7 +59,7 @@ def as_array(values: object) -> Array | None:
     if isinstance(values, np.generic):
         return np.asarray(cast("Any", values))
     if _in_a_namespace(values):
-        return values
+        return None if is_torch(values) and not _is_dense(values) else values
     to_numpy_method = getattr(values, "to_numpy", None)
     try:
         if callable(to_numpy_method):  # pandas, polars, pyarrow: without importing them
@@ -76,6 +84,8 @@ def as_floating(array: Array) -> Array | None:
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             return array.astype(np.float64)
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if "float8" in str(array.dtype):  # which nothing computes with
+        return array.float()
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         return None
@@ -109,6 +119,8 @@ def to_numpy(x: Array) -> NDArray[Any]:
         if str(t.dtype) == "torch.bfloat16":
             t = t.float()
         return t.numpy()
+    if not hasattr(x, "__dlpack__"):  # Dask
+        return np.asarray(x)
     try:
         return np.asarray(np.from_dlpack(x))
     except (BufferError, RuntimeError):  # not host memory

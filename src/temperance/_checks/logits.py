@@ -11,6 +11,7 @@ from temperance._arrays import (
     as_floating,
     detached,
     is_numpy,
+    is_torch,
     namespace,
     to_numpy,
     widened,
@@ -82,6 +83,8 @@ def _kind_of(values: object, array: Array | None) -> str:
         return f"{type(values).__name__}: sparse input is not supported, use its .toarray()."
     if isinstance(values, np.ma.MaskedArray):
         return "a masked array with missing values: drop those rows."
+    if array is None and is_torch(values):
+        return "a sparse, quantised, nested or meta tensor: pass one that holds its numbers."
     if array is None:
         return f"{type(values).__name__} instead."
     if "complex" in str(array.dtype):
@@ -163,6 +166,15 @@ def check_range(calibrated: Array) -> None:
             f"logits must stay finite under the map. Row {place[0]}, class {place[1]} overflows "
             f"{calibrated.dtype}; pass logits of a wider dtype or a smaller scale."
         )
+        raise InputError(msg)
+
+
+def check_mapped(given: Array, mapped: Array) -> None:
+    """Raise unless a function has made finite logits of logits, for the same rows and classes."""
+    shape, got = tuple(given.shape), tuple(mapped.shape)
+    if got != shape or not are_sound(mapped):
+        what = f"shape {got}" if got != shape else "NaN, infinity or a value beyond 1e100"
+        msg = f"function must return finite logits of the shape it is given, {shape}. Got {what}."
         raise InputError(msg)
 
 

@@ -242,4 +242,6 @@ class _Through(NamedTuple):
     function: Callable[[Array], Array]
 
     def __call__(self, block: Block) -> Block:
-        return block._replace(logits=self.function(block.logits))
+        mapped = self.function(block.logits)
+        _checks.check_mapped(block.logits, mapped)
+        return block._replace(logits=mapped)

@@ -81,6 +81,8 @@ def _beside(values: Any, z: Any, name: str) -> Any:
     """Return a Dask array cut as the logits are."""
     if values is None:
         return None
+    if hasattr(values, "to_dask_array"):  # a column of a data frame
+        values = values.to_dask_array(lengths=True)
     if not hasattr(values, "__dask_graph__"):
         import dask.array as da
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from temperance import _checks
-from temperance._arrays import as_array, as_floating, is_numpy
+from temperance._arrays import as_array, as_floating, is_numpy, is_torch
 from temperance._checks import InputError
 from temperance.rows.array import ArrayRows, file_of
 from temperance.rows.base import Rows, rows_per_block
@@ -144,7 +144,11 @@ def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows 
     if isinstance(logits, list):
         if not is_blocks(cast("list[Any]", logits)):
             return None
-    elif isinstance(logits, (tuple, type, Mapping)) or as_array(logits) is not None:
+    elif (
+        isinstance(logits, (tuple, type, Mapping))
+        or is_torch(logits)
+        or as_array(logits) is not None
+    ):
         return None
     if isinstance(logits, Iterator):
         raise InputError(
