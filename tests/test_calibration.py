@@ -91,6 +91,13 @@ def test_an_audit_refuses_other_classes(cal):
         cal.audit(np.random.default_rng(0).normal(size=(30, 4)), np.zeros(30, dtype=int))
 
 
+def test_an_audit_refuses_the_source(scene, cal):
+    z, y = scene.source
+    with pytest.raises(tp.InputError, match="These are the source"):
+        cal.audit(z, y.astype(np.int16))
+    assert cal.audit(z[:-1], y[:-1]).n == len(z) - 1
+
+
 def test_facts_of_an_audit_are_plain(scene, cal):
     facts = cal.audit(scene.target[:50], scene.labels[:50]).to_dict()
     assert isinstance(facts["accuracy"], list)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._arrays import to_numpy
-from temperance._checks import check_same_classes
+from temperance._checks import InputError, check_same_classes
+from temperance.artefact import fingerprint
 from temperance.interval import Interval
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
@@ -62,6 +63,12 @@ def audit(cal: Calibration, logits: object, labels: object, groups: object) -> A
     rows = as_labelled_rows(logits, labels)
     check_same_classes(rows.n_classes, int(cal.facts["n_classes"]), "logits")
     block = rows.take(np.arange(rows.n))
+    if fingerprint(block.logits, block.labels) == cal.facts["fitted_on"]["source"]:
+        raise InputError(
+            "logits must be labelled rows of the target. These are the source that the calibration "
+            "was fitted with, and say nothing about the shift; measure a map on them with "
+            "temperance.metrics."
+        )
     z, y = to_numpy(block.logits).astype(np.float64), block.labels
     mapped = np.asarray(cal.map(z))
 
