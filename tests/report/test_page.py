@@ -191,6 +191,15 @@ def test_labels_agree_when_nothing_got_worse():
     assert 'class="verdict improved"' in text
 
 
+def test_what_labels_have_answered_is_no_longer_in_doubt():
+    cal = replace(calibration("improved"), findings=(tp.Finding("TP401", "They disagree.", {}, "", "warn"),))
+    audit = cal.audit(*simulated(500, seed=1)).to_dict()
+    assert cal.doubt
+    assert cal.doubt in words.meaning(cal)
+    assert cal.doubt in words.meaning(cal, audit | {"n": words.ENOUGH - 1})
+    assert cal.doubt not in words.meaning(cal, audit | {"n": words.ENOUGH})
+
+
 @pytest.mark.parametrize(
     ("key", "what"), [("ece", "makes the gap worse"), ("nll", "makes the NLL worse")]
 )

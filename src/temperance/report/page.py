@@ -48,7 +48,7 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
         "n_classes": len(facts["classes"]),
         "names": [cut(name, BRIEF) for name in facts["classes"][:NAMED]],
         "headline": headline(calibration, labels),
-        "meaning": cut(meaning(calibration), SENTENCE),
+        "meaning": cut(meaning(calibration, labels), SENTENCE),
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),
         "histograms": histograms(calibration),
@@ -229,7 +229,7 @@ def _card(calibration: Calibration) -> list[tuple[str, str]]:
         ("Class mix", PRIOR_KINDS[facts["prior_kind"]]),
         ("sha256 of the target", hashes["target"]),
         ("sha256 of the source", hashes["source"] or "none"),
-        ("Seed", str(facts["seed"])),
+        ("Seed", "of a generator" if facts["seed"] is None else str(facts["seed"])),
         ("Versions", ", ".join(f"{k} {v}" for k, v in facts["versions"].items())),
     ]
 

@@ -52,9 +52,10 @@ def between(interval: Sequence[float]) -> str:
     return f"{percent(interval[0])} ({percent(interval[1])} to {percent(interval[2])})"
 
 
-def meaning(calibration: Calibration) -> str:
+def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> str:
     """Return what the verdict means for the reader, with the numbers."""
     facts = calibration.facts
+    answered = audit is not None and audit["n"] >= ENOUGH  # by labels, what was in doubt
     n = f"{facts['n_target']:,}"
     sure = percent(facts["confidence_before"])
     if calibration.verdict == "refused":
@@ -80,7 +81,8 @@ def meaning(calibration: Calibration) -> str:
     return (
         f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
         f"right for {right} of them. The calibrated confidence is "
-        f"{percent(facts['confidence_after'])} on average. {gap} {calibration.doubt}"
+        f"{percent(facts['confidence_after'])} on average. {gap} "
+        f"{'' if answered else calibration.doubt}"
     ).strip()
 
 
