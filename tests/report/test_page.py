@@ -192,7 +192,9 @@ def test_labels_agree_when_nothing_got_worse():
 
 
 def test_what_labels_have_answered_is_no_longer_in_doubt():
-    cal = replace(calibration("improved"), findings=(tp.Finding("TP401", "They disagree.", {}, "", "warn"),))
+    cal = replace(
+        calibration("improved"), findings=(tp.Finding("TP401", "They disagree.", {}, "", "warn"),)
+    )
     audit = cal.audit(*simulated(500, seed=1)).to_dict()
     assert cal.doubt
     assert cal.doubt in words.meaning(cal)
