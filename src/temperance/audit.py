@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._arrays import to_numpy
-from temperance._checks import InputError, check_same_classes
+from temperance._checks import InputError, check_same_classes, names_for
 from temperance.artefact import fingerprint
 from temperance.interval import Interval
 from temperance.metrics.binned import ece
@@ -60,7 +60,7 @@ class Audit:
 
 def audit(cal: Calibration, logits: object, labels: object, groups: object) -> Audit:
     """Measure a calibration; see `Calibration.audit`."""
-    rows = as_labelled_rows(logits, labels)
+    rows = as_labelled_rows(logits, labels, classes=names_for(labels, cal.facts["classes"]))
     check_same_classes(rows.n_classes, int(cal.facts["n_classes"]), "logits")
     block = rows.take(np.arange(rows.n))
     if fingerprint(block.logits, block.labels) == cal.facts["fitted_on"]["source"]:

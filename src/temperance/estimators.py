@@ -6,8 +6,8 @@ works in a pipeline behind anything that makes logits, and a classifier, so scor
 """
 
 # scikit-learn has no type information: what comes from it is unknown to a strict checker.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportMissingTypeStubs=false, reportUntypedBaseClass=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUntypedBaseClass=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from temperance._arrays import as_vector, is_numpy, namespace, to_numpy
 from temperance.labelfree.prior_matched import fit_prior_matched
 from temperance.labelfree.uts import fit_uts
 from temperance.maps import BiasedTemperature, Map, Temperature
+from temperance.prior import in_columns
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
@@ -82,12 +83,10 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
     def _seen(self, logits: object) -> Array:
         """Return checked logits with the columns that the fit saw."""
         check_is_fitted(self)
-        if len(getattr(logits, "shape", ())) == 2:  # columns first: one is too few, or not these
-            self._check_columns(logits, reset=False)
-            return _checks.check_logits(logits)
-        z = _checks.check_logits(logits)
+        table = len(getattr(logits, "shape", ())) == 2  # columns first: too few, or not these
+        z = logits if table else _checks.check_logits(logits)
         self._check_columns(z, reset=False)
-        return z
+        return _checks.check_logits(z)
 
     def _check_columns(self, logits: Any, *, reset: bool) -> None:
         """Remember the number of columns and their names, or demand the same again."""
@@ -302,7 +301,7 @@ class UnsupervisedTemperatureScaling(_LabelFree):
 
     Parameters
     ----------
-    prior : array of shape (K,)
+    prior : array of shape (K,), or dict or pandas Series by class
         Class probabilities of the target.
     form : {"reference", "paper", "appendix"}
         What the authors ran, or the printed equations, for study.
@@ -344,7 +343,8 @@ class UnsupervisedTemperatureScaling(_LabelFree):
         self.classes = classes
 
     def _fit(self, logits: Array) -> Map:
-        return fit_uts(logits, self.prior, form=self.form, bag_size=self.bag_size, seed=self.seed)
+        prior = in_columns(self.prior, int(logits.shape[1]), self.classes)
+        return fit_uts(logits, prior, form=self.form, bag_size=self.bag_size, seed=self.seed)
 
 
 @final
@@ -353,7 +353,7 @@ class PriorMatchedScaling(_LabelFree):
 
     Parameters
     ----------
-    prior : array of shape (K,)
+    prior : array of shape (K,), or dict or pandas Series by class
         Class probabilities of the target.
     bias : bool
         Whether the map has a bias, which moves predictions.
@@ -386,7 +386,8 @@ class PriorMatchedScaling(_LabelFree):
         self.classes = classes
 
     def _fit(self, logits: Array) -> Map:
-        return fit_prior_matched(logits, self.prior, self.source, bias=self.bias, seed=self.seed)
+        prior = in_columns(self.prior, int(logits.shape[1]), self.classes)
+        return fit_prior_matched(logits, prior, self.source, bias=self.bias, seed=self.seed)
 
 
 __all__ = [

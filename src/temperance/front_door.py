@@ -66,7 +66,7 @@ def calibrate(
     *,
     classes: object = None,
     bias: bool = True,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
 ) -> Calibration:
     """Calibrate a model on unlabelled, shifted data, and say whether to believe it.
 
@@ -74,16 +74,18 @@ def calibrate(
     ----------
     target_logits : array of shape (n, K) or rows
         Scores before the softmax on the shifted data; no labels.
-    prior : array of shape (K,) or (K, 2), or `about`, optional
+    prior : array of shape (K,) or (K, 2), dict or pandas Series by class, or `about`, optional
         The class mix of the target: probabilities, a range (low, high) for each class, or
         ``temperance.about(q, rows=...)``. Without it, it is estimated from the source, as if only
         the class mix had changed, and the result says so.
     source : pair (logits, labels), optional
         Labelled rows from before the shift.
     classes : sequence of K names, optional
+        In the order of the columns. A prior may go by them, and labels in words are looked up.
     bias : bool
         Whether the map may move predictions; see `fit_prior_matched`.
-    seed : int
+    seed : int or Generator
+        Of the rows that are read when there are more than enough; only a number is recorded.
 
     Returns
     -------
@@ -103,8 +105,9 @@ def calibrate(
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
-    labelled = None if source is None else as_source_rows(source, k)
-    names = [str(c) for c in (range(k) if classes is None else check_classes(classes, k))]
+    called = None if classes is None else check_classes(classes, k)
+    labelled = None if source is None else as_source_rows(source, k, called)
+    names = [str(c) for c in called or range(k)]
     index = rows.draw(sample_size(rows), generator)
     z = rows.take(index).logits
     pair = None if labelled is None else _read_source(labelled, generator)
@@ -138,7 +141,7 @@ def _look(
     findings: list[Finding] = []
     known, profile = None, None
     try:
-        known = _known_or_estimated(prior, z, pair)
+        known = _known_or_estimated(prior, z, pair, names)
         profile = None if pair is None else SourceProfile.of(*pair, known.value)
     except NotIdentified as error:
         findings.append(_not_identified(error))
@@ -149,9 +152,11 @@ def _look(
     return Scene(z=z, n=n, prior=known, profile=profile, source=pair, names=names), findings
 
 
-def _known_or_estimated(prior: object, z: NDArray[Any], pair: Pair | None) -> Prior:
+def _known_or_estimated(
+    prior: object, z: NDArray[Any], pair: Pair | None, names: list[str]
+) -> Prior:
     if prior is not None or pair is None:
-        return exactly(prior, z.shape[1])
+        return exactly(prior, z.shape[1], names)
     from temperance.labelfree.priors import prior_interval
 
     value, low, high = prior_interval(z, pair)
@@ -178,7 +183,7 @@ def _answer(
     findings: list[Finding],
     *,
     index: NDArray[np.int64],
-    seed: int,
+    seed: int | np.random.Generator,
 ) -> Calibration:
     z = scene.z
     own = probabilities(z, 1.0)
@@ -205,7 +210,7 @@ def _answer(
             "method": method,
             "label_next": index[worth].tolist(),
             "label_next_keys": row_keys(z[worth]),
-            "seed": seed,
+            "seed": None if isinstance(seed, np.random.Generator) else int(seed),
         },
     )
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from temperance._arrays import as_array, as_floating, to_numpy
-from temperance._checks import InputError, check_number, check_prior
+from temperance._checks import (
+    InputError,
+    by_column,
+    check_number,
+    check_prior,
+    class_keys,
+    class_order,
+    plain_numbers,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
@@ -30,6 +40,8 @@ class Prior:
         Equal to ``value`` when it is given exactly.
     rows : float
         As reliable as a count of that many rows; infinite when exact.
+    keys : tuple of str, optional
+        The classes by whose names it was given, until it meets the columns they stand for.
     """
 
     value: Vector
@@ -37,6 +49,7 @@ class Prior:
     low: Vector
     high: Vector
     rows: float = np.inf
+    keys: tuple[str, ...] | None = None
 
     @property
     def exact(self) -> bool:
@@ -65,6 +78,13 @@ class Prior:
 def about(prior: object, rows: float = 100) -> Prior:
     """Say that a class mix is known about as well as from counting that many rows.
 
+    Parameters
+    ----------
+    prior : array of shape (K,), or dict or pandas Series by class name
+        Class probabilities.
+    rows : float
+        As many as one would have to count to know them as well.
+
     Examples
     --------
     >>> import temperance as tp
@@ -72,16 +92,18 @@ def about(prior: object, rows: float = 100) -> Prior:
     >>> mix.low.round(2), mix.high.round(2)
     (array([0.59, 0.19]), array([0.81, 0.41]))
     """
-    q = check_prior(prior, _length(prior))
+    keys, plain = class_keys(prior), plain_numbers(prior)
+    numbers = plain if keys is None else as_array(plain)  # in the order of the keys
+    q = check_prior(numbers, _length(numbers))
     n = check_number(rows, "rows", low=1)
     error = 1.645 * np.sqrt(q * (1 - q) / n)
-    return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n)
+    return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n, keys)
 
 
-def exactly(prior: object, n_classes: int) -> Prior:
+def exactly(prior: object, n_classes: int, classes: Sequence[object] | None = None) -> Prior:
     """Return a prior that is known: probabilities, or a range for each class."""
+    prior = in_columns(prior, n_classes, classes)
     if isinstance(prior, Prior):
-        check_prior(prior.value, n_classes)
         return prior
     array = as_array(prior)
     table = None if array is None else as_floating(array)
@@ -89,6 +111,18 @@ def exactly(prior: object, n_classes: int) -> Prior:
         return _from_ranges(to_numpy(table).astype(np.float64))
     q = check_prior(prior, n_classes)
     return Prior(q, "given", q, q)
+
+
+def in_columns(prior: object, n_classes: int, classes: Sequence[object] | None) -> object:
+    """Return what is known in the order of the columns, whatever it was given by."""
+    if not isinstance(prior, Prior):
+        return by_column(prior, n_classes, classes)
+    if prior.keys is None:
+        check_prior(prior.value, n_classes)
+        return prior
+    order = class_order(prior.keys, n_classes, classes, "prior")
+    value, low, high = (part[order] for part in (prior.value, prior.low, prior.high))
+    return replace(prior, value=value, low=low, high=high, keys=None)
 
 
 def _from_ranges(table: Vector) -> Prior:

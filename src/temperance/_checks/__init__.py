@@ -32,6 +32,13 @@ from temperance._checks.logits import (
     check_simplex,
     check_values,
 )
+from temperance._checks.named import (
+    by_column,
+    class_keys,
+    class_order,
+    names_for,
+    plain_numbers,
+)
 from temperance._checks.scalars import (
     check_callable,
     check_choice,
@@ -46,6 +53,7 @@ __all__ = [
     "InputError",
     "NotIdentified",
     "are_sound",
+    "by_column",
     "check_callable",
     "check_choice",
     "check_classes",
@@ -66,5 +74,9 @@ __all__ = [
     "check_values",
     "check_weight_sum",
     "check_weights",
+    "class_keys",
+    "class_order",
+    "names_for",
+    "plain_numbers",
     "read_labels",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from temperance._arrays import as_array, is_numpy, to_numpy
 from temperance._checks.errors import InputError
 from temperance._checks.logits import LARGEST, SIMPLEX_TOLERANCE
+from temperance._checks.named import by_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 PRIOR_TOLERANCE = 1e-6
 NOTHING = 1e-15  # a class share below the rounding of their sum is none
+NO_ARRAY = "an array-like of numbers or names. Got {}."
+NO_PRIOR = (
+    "class probabilities, in the order of the columns or by class name. Got {}; labelled rows "
+    "belong in source=."
+)
 
 
 def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
@@ -78,9 +84,11 @@ def read_labels(
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
         kind = f"continuous {y.dtype}" if y.dtype.kind == "f" else y.dtype
+        first = y[:1].tolist()[0]
         msg = (
             f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {kind} "
-            f"with first value {y[0]!r}; give class names with classes=, or cast to integers."
+            f"with first value {first!r}; cast numbers to integers, and names where there is no "
+            f"classes= by [names.index(one) for one in {name}]."
         )
         raise InputError(msg)
     if y.dtype == np.uint64:
@@ -178,13 +186,16 @@ def check_weight_sum(total: float) -> None:
         raise InputError(msg)
 
 
-def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[np.float64]:
+def check_prior(
+    prior: object, n_classes: int, name: str = "prior", classes: Sequence[object] | None = None
+) -> NDArray[np.float64]:
     """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
     way_out = (
         "pass the class mix you expect in the target, or call temperance.calibrate with a "
         "labelled source."
     )
-    q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}")
+    prior = by_column(prior, n_classes, classes, name)
+    q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
         msg = (
             f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}."
@@ -199,19 +210,20 @@ def check_prior(prior: object, n_classes: int, name: str = "prior") -> NDArray[n
     with np.errstate(over="ignore"):
         total = float(q.sum())
     if abs(total - 1) > PRIOR_TOLERANCE:
-        msg = f"{name} must sum to 1. Got {total:.6g}; divide by the sum if these are counts."
+        way_out = "divide by the sum if these are counts or percentages."
+        msg = f"{name} must sum to 1. Got {total:.6g}; {way_out}"
         raise InputError(msg)
     return np.where(q < NOTHING, 0.0, q) / total
 
 
-def _plain(values: object, name: str, demand: str = "") -> NDArray[Any]:
+def _plain(values: object, name: str, demand: str = "", what: str = NO_ARRAY) -> NDArray[Any]:
     """Any array-like of numbers or strings as a native NumPy array; None breaks the demand."""
     if values is None and demand:
         msg = f"{name} must {demand}"
         raise InputError(msg)
     array = as_array(values)
     if array is None:
-        msg = f"{name} must be an array-like of numbers or names. Got {type(values).__name__}."
+        msg = f"{name} must be {what.format(type(values).__name__)}"
         raise InputError(msg)
     y = to_numpy(array)
     if y.dtype.kind == "O":

@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._checks import InputError, NotIdentified, check_same_classes, check_scale
+from temperance._checks import (
+    InputError,
+    NotIdentified,
+    check_same_classes,
+    check_scale,
+    names_for,
+)
 from temperance._kernels import fused
 from temperance.rows import ArrayRows, Rows, as_labelled_rows, is_blocks
 from temperance.rows.given import is_dataset
@@ -157,17 +163,18 @@ def class_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
     return weight / weight.sum()
 
 
-def as_source_rows(source: object, n_classes: int) -> Rows:
+def as_source_rows(source: object, n_classes: int, classes: list[Any] | None = None) -> Rows:
     """Return the labelled rows of a source with hard labels and the given number of classes.
 
     A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
+    Labels in words are looked up in ``classes``.
     """
     pair = _pair(source)
     if pair is None:
         kind = type(source).__name__
         msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
         raise InputError(msg)
-    rows = as_labelled_rows(*pair, name="source logits")
+    rows = as_labelled_rows(*pair, classes=names_for(pair[1], classes), name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")
     if rows.soft:
         msg = "source labels must be class indices, one per row, not soft labels."
