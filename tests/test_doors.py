@@ -41,7 +41,7 @@ def test_zero_becomes_the_smallest_normal_number(dtype):
         ([[0.5, 0.5], [0.5, 0.6]], "Row 1 sums to 1.1 .* logits are passed as they are"),
         ([[np.nan, 1.0]], "Row 0 sums to nan"),
         ([[np.inf, -np.inf]], "Row 0"),
-        ([0.5, 0.5], "one-dimensional"),
+        ([0.5, 0.5], r"one-dimensional .* numpy\.stack\(\[1 - p, p\], axis=1\)"),
         ([["a", "b"]], "real numbers"),
     ],
 )
@@ -97,3 +97,18 @@ def test_doors_keep_kind_and_dtype():
     strict = array_api_strict.asarray([[0.25, 0.75]])
     assert isinstance(tp.from_probabilities(strict), type(strict))
     assert isinstance(tp.binary_logits(strict[0, :]), type(strict))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, array_api_strict.asarray, list])
+def test_probabilities_of_class_1_are_no_scores(kind):
+    p = softmax(logits(50, 2)[0])[:, 1]
+    with pytest.raises(tp.InputError, match="scores must be logits, but all 50 lie between 0 and"):
+        tp.binary_logits(kind(p))
+    way_out = tp.from_probabilities(np.stack([1 - p, p], axis=1))
+    assert softmax(np.asarray(way_out))[:, 1] == pytest.approx(p)
+
+
+def test_scores_that_might_be_probabilities_are_not_refused():
+    few = np.linspace(0.1, 0.9, 19)
+    for scores in (few, np.zeros(100), np.tile([0.0, 1.0], 50), np.linspace(-0.1, 0.9, 50)):
+        assert (tp.binary_logits(scores)[:, 1] == scores).all()

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scenes
 
@@ -114,3 +116,26 @@ def test_a_generator_as_seed_leaves_facts_that_can_be_written(scene, tmp_path):
     cal.save(tmp_path / "cal.json")
     assert tp.load(tmp_path / "cal.json") == cal
     assert "of a generator" in cal.to_html()
+
+
+FRAMES = {
+    "pandas": lambda z, names: pd.DataFrame(z, columns=names),
+    "polars": lambda z, names: pl.DataFrame(z, schema=names),
+    "pyarrow": lambda z, names: pa.table(dict(zip(names, z.T, strict=True))),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, frame):
+    z, y = scene.source
+    columns = [f"logit_{k}" for k in range(5)]
+    right = tp.fit_temperature(z, y)
+    assert tp.fit_temperature(frame(z, columns), y) == right
+    assert tp.fit_temperature(frame(z, NAMES), y) == right  # classes of the user's own
+    turned = frame(z[:, ::-1], columns[::-1])
+    beside = frame(np.column_stack([z, y]), [*columns, "label"])
+    for table in (turned, beside):
+        with pytest.raises(tp.InputError, match="columns logit_0 to logit_4 in this order"):
+            tp.fit_temperature(table, y)
+        with pytest.raises(tp.InputError, match="select them by name first"):
+            plain.map(table)

@@ -493,3 +493,12 @@ def test_progress_is_silent_when_quick_or_piped(monkeypatch, terminal):
     monkeypatch.setattr(sys, "stderr", Terminal() if terminal else io.StringIO())
     collect_logits(Net(), [X] * 6)
     assert sys.stderr.getvalue() == ""
+
+
+def test_a_head_that_ends_in_a_sigmoid_is_refused():
+    torch.manual_seed(0)
+    loader = [(torch.randn(10, 3), torch.ones(10))] * 3  # each batch alone is too few to tell
+    score = nn.Linear(3, 1)
+    with pytest.raises(tp.InputError, match="outputs of the model must be logits, but all 30 lie"):
+        tp.torch.collect_logits(nn.Sequential(score, nn.Sigmoid()), loader)
+    assert tp.torch.collect_logits(score, loader)[0].shape == (30, 2)

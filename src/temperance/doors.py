@@ -31,6 +31,13 @@ def from_probabilities(p: object) -> Array:
     array([[-0.693, -0.693],
            [-0.105, -2.303]])
     """
+    given = as_array(p)
+    if given is not None and len(given.shape) == 1:
+        msg = (
+            f"p must have shape (n, K), one column per class. Got one-dimensional probabilities of "
+            f"shape {tuple(given.shape)}; of class 1 alone, pass numpy.stack([1 - p, p], axis=1)."
+        )
+        raise _checks.InputError(msg)
     array = _checks.check_logits(p, "p")
     half_unit = _checks.check_simplex(to_numpy(array), "p")
     xp = namespace(array)
@@ -48,6 +55,8 @@ def binary_logits(scores: object) -> Array:
     Parameters
     ----------
     scores : array of shape (n,) or (n, 1)
+        Before the sigmoid, such as a ``decision_function``. Twenty and more that all lie between 0
+        and 1 are taken for probabilities and refused.
 
     Examples
     --------
@@ -62,8 +71,14 @@ def binary_logits(scores: object) -> Array:
         got = type(scores).__name__ if s is None else f"shape {tuple(s.shape)}"
         msg = f"scores must be numbers of shape (n,) or (n, 1). Got {got} instead."
         raise _checks.InputError(msg)
-    xp = namespace(s)
-    column = xp.reshape(s, (-1, 1))
-    logits = xp.concat([xp.zeros_like(column), column], axis=1)
+    logits = two_columns(s)
     _checks.check_finite(logits, "scores")
+    _checks.check_scores(logits[:, 1])
     return logits
+
+
+def two_columns(scores: Array) -> Array:
+    """Return ``(0, s)`` of scores that are a part of what is to be checked as a whole."""
+    xp = namespace(scores)
+    column = xp.reshape(scores, (-1, 1))
+    return xp.concat([xp.zeros_like(column), column], axis=1)

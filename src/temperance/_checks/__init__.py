@@ -29,6 +29,7 @@ from temperance._checks.logits import (
     check_range,
     check_same_classes,
     check_scale,
+    check_scores,
     check_simplex,
     check_values,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "check_same_classes",
     "check_sample_weight",
     "check_scale",
+    "check_scores",
     "check_seed",
     "check_simplex",
     "check_values",

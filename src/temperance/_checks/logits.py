@@ -17,6 +17,7 @@ from temperance._arrays import (
     widened,
 )
 from temperance._checks.errors import InputError
+from temperance._checks.named import check_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +43,7 @@ def check_logits(logits: object, name: str = "logits") -> Array:
     Values are not read here: rows are checked for NaN, infinity, probabilities and sorted scores
     by `BlockCheck`, block by block, in the first pass that reads them.
     """
+    check_header(logits, name)
     array = as_array(logits)
     z = None if array is None else as_floating(array)
     if z is None:
@@ -329,6 +331,21 @@ def _half_unit(block: Array, total: float) -> float:
         if xp.all(xp.abs(units - xp.round(units)) <= 2 * eps * units):
             return 0.5 / 10**decimals
     return 0.0
+
+
+def check_scores(scores: Array, name: str = "scores") -> None:
+    """Raise when all scores of a one-logit head lie between 0 and 1, as its probabilities do."""
+    n = int(scores.shape[0])
+    xp = namespace(scores)
+    if n < SORTED_ROWS or xp.min(scores) < 0 or xp.max(scores) > 1:
+        return
+    if int(xp.unique_values(scores).shape[0]) >= ALIKE_ROWS:  # fewer: decisions, or a constant
+        msg = (
+            f"{name} must be logits, but all {n} lie between 0 and 1, so they look like "
+            f"probabilities of class 1. Pass the scores before the sigmoid, or convert them with "
+            f"temperance.from_probabilities(numpy.stack([1 - p, p], axis=1))."
+        )
+        raise InputError(msg)
 
 
 def check_same_classes(k: int, expected: int, name: str) -> None:

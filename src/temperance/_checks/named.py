@@ -1,7 +1,8 @@
-"""What is given by class name: a prior in a dict or a pandas Series, labels in words."""
+"""What is given by name: a prior in a dict or a pandas Series, labels in words, named columns."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -77,6 +78,26 @@ def names_for(labels: object, classes: Sequence[object] | None) -> list[Any] | N
     array = None if classes is None else as_array(labels)
     words = is_numpy(array) and array.dtype.kind in "UOT" and any(map(_is_word, array.flat))
     return list(classes) if words and classes is not None else None
+
+
+def check_header(table: object, name: str) -> None:
+    """Raise when a data frame names its columns as files do, and they are not those, in order.
+
+    A file is read by these names; a frame is read as it stands.
+    """
+    header = getattr(table, "column_names", getattr(table, "columns", None))
+    if header is None or callable(header):
+        return
+    names = [str(column) for column in header]
+    k = sum(re.fullmatch(r"logit_\d{1,9}", column) is not None for column in names)
+    wanted = [f"logit_{i}" for i in range(k)]
+    if k and names != wanted:
+        shown = ", ".join(repr(column) for column in names[:6])
+        msg = (
+            f"{name} must have the columns logit_0 to logit_{k - 1} in this order and no others. "
+            f"Got {shown}{', …' if len(names) > 6 else ''}; select them by name first."
+        )
+        raise InputError(msg)
 
 
 def _is_word(label: object) -> bool:

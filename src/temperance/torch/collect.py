@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
-from temperance._checks import InputError
+from temperance._checks import InputError, check_scores
 from temperance._progress import tracked
-from temperance.doors import binary_logits
+from temperance.doors import two_columns
 from temperance.torch.exchange import Step, device_of, find_logits, is_one_logit, run, to_device
 
 
@@ -68,6 +68,8 @@ def collect_logits(
         pieces = [(_kept(z), None if y is None else _kept(y)) for z, y in stream]
     _check_sizes([z for z, _ in pieces])
     logits = torch.cat([z for z, _ in pieces])
+    if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
+        check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
     labels = [y for _, y in pieces if y is not None]
     return logits, torch.cat(labels) if labels else None
 
@@ -138,7 +140,7 @@ class LogitStream:
             first = first or form
             _check_form(form, first, i)
             if z.ndim < 3 and is_one_logit(z):
-                z = binary_logits(z.reshape(-1))
+                z = two_columns(z)
                 labels = None if labels is None else _integral(labels)
             yield z, labels
         if first is None:

@@ -18,7 +18,7 @@ from temperance._arrays import (
     to_numpy,
 )
 from temperance._checks import InputError
-from temperance.doors import binary_logits
+from temperance.doors import two_columns
 from temperance.rows import Block, StreamRows, rows_per_block
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Bloc
                 if not keep.all():
                     wanted, piece = wanted[keep], piece[beside(keep, z), :]
             if piece.shape[0]:
-                yield Block(binary_logits(piece) if k == 1 else piece, wanted, None)
+                yield Block(two_columns(piece) if k == 1 else piece, wanted, None)
 
 
 def _dense_labels(
