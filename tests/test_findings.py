@@ -12,6 +12,8 @@ import scenes
 
 import temperance as tp
 from temperance import findings, front_door
+from temperance.findings import Scene
+from temperance.prior import exactly
 
 
 def codes(cal):
@@ -77,8 +79,28 @@ def test_an_estimated_mix_is_refused_where_more_than_the_mix_has_changed():
 
 def test_label_shift_alone_is_told_from_covariate_shift():
     s = scenes.shifted(k=5, signal=3.0, home=3.0, prior=[0.5, 0.2, 0.1, 0.1, 0.1])
-    assert "TP204" in codes(calibrate(s))
-    assert "TP201" not in codes(calibrate(s))
+    found = {finding.code: finding for finding in calibrate(s).findings}
+    assert "TP201" not in found
+    _, labels = s.source
+    apart = np.abs(np.bincount(labels) / len(labels) - s.prior).sum() / 2
+    assert found["TP204"].evidence["moved"] == pytest.approx(apart)
+
+
+@pytest.mark.parametrize(
+    ("n", "q"), [(1000, [0.8, 0.2]), (300, [0.8, 0.2]), (1000, [0.6, 0.2, 0.2])]
+)
+def test_label_shift_alone_is_taken_for_more_as_rarely_as_it_should(n, q):
+    """The p-value is uniform where nothing but the class mix has changed."""
+    k, told = len(q), []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        source = scenes.draw(rng, n, np.full(k, 1 / k), signal=2.0, scale=1.0, offset=0)
+        z, _ = scenes.draw(rng, 1000, q, signal=2.0, scale=1.0, offset=0)
+        scene = Scene(z, len(z), exactly(q, k), None, source, list("abc"[:k]))
+        told += [found.evidence["p_value"] for found in findings._label_shift(scene)]
+    assert len(told) >= 0.95 * 150  # a test at the level 0.01
+    assert np.mean(told) == pytest.approx(0.5, abs=3 / np.sqrt(12 * 150))
+    assert np.std(told) == pytest.approx(1 / np.sqrt(12), rel=0.15)
 
 
 def test_rows_of_no_known_class_are_seen(quiet):
@@ -113,12 +135,43 @@ def test_a_prior_by_which_the_map_would_be_right_less_often_is_doubted():
     lean = np.log(q) / 1.5  # as a model that knows the mix has it
     source = scenes.draw(rng, 1_200, q, signal=1.5, scale=2.0, offset=lean)
     z, _ = scenes.draw(rng, 2_000, q, signal=0.8, scale=2.0, offset=lean)
+    offset = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
+    right = calibrate(scenes.shifted(k=5, n=2000, signal=2.0, scale=6.0, offset=offset))
+    assert right.verdict == "improved"  # without a map of its own there is nothing to doubt
+    assert "TP107" not in codes(right)
     assert "TP107" not in codes(tp.calibrate(z, prior=q, source=source))
     cal = tp.calibrate(z, prior=np.full(5, 0.2), source=source)
     (found,) = (finding for finding in cal.findings if finding.code == "TP107")
     assert found.evidence["expected"] == pytest.approx(cal.accuracy.value)
     assert found.evidence["expected_of_model"] == cal.facts["accuracy_before"][0]
     assert "check that mix" in cal.doubt
+
+
+def test_findings_tell_what_was_found(quiet):
+    def evidence(code, **changes):
+        return {f.code: f.evidence for f in calibrate(quiet, **changes).findings}[code]
+
+    lean = quiet.target + 4 * np.eye(5)[3]
+    mix = np.bincount(lean.argmax(axis=1), minlength=5) / len(lean)
+    excluded = evidence("TP103", target=lean, prior=[0.0, 0.3, 0.3, 0.0, 0.4])
+    assert excluded == {"share": pytest.approx(mix[0] + mix[3]), "class": "3"}
+
+    z, y = quiet.source
+    rolled = evidence("TP503", source=(z, np.roll(y, 1)))
+    assert rolled["accuracy"] == np.mean(z.argmax(axis=1) == np.roll(y, 1))
+    assert abs(rolled["standard_errors"]) < 3
+
+    rare = evidence("TP303", prior=[0.499, 0.5, 0.001, 0.0, 0.0])
+    assert rare["classes"] == 1  # those that are not expected at all are not rare
+
+    for given, share in ((z[:50], 50 / 2050), (z[:500], 500 / 2500)):
+        assert evidence("TP501", target=np.r_[quiet.target, given])["share"] == share
+
+
+def test_a_few_rows_of_the_source_in_the_target_are_only_noted(quiet):
+    both = np.r_[quiet.target, quiet.source[0][:50]]
+    (found,) = (f for f in calibrate(quiet, target=both).findings if f.code == "TP501")
+    assert found.severity == "note"
 
 
 def test_a_share_that_is_nothing_but_rounding_excludes_a_class(quiet):

@@ -8,6 +8,7 @@ import scenes
 
 import temperance as tp
 from temperance.beliefs import MOVED
+from temperance.front_door import _expected_error
 from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
 from temperance.labelfree.sample import Sample
@@ -36,6 +37,25 @@ def test_a_shift_of_an_overconfident_model_is_improved(scene, cal):
 def test_the_map_is_that_of_fit_prior_matched(scene, cal):
     fitted = tp.fit_prior_matched(scene.target, scene.prior, scene.source)
     assert cal.map.parameters()["temperature"] == pytest.approx(fitted.temperature, rel=1e-6)
+
+
+@pytest.mark.parametrize("middle", [0.0, 0.05, 0.1])
+def test_the_expected_error_is_the_mean_over_what_may_be(middle):
+    """All rows have confidence 0.7; how often they are right is off by a normal error around it."""
+    error = 0.03
+    drawn = np.abs(np.random.default_rng(0).normal(middle, error, 100_000))
+    right = 0.7 - middle + error * np.array([0.0, -1.645, 1.645])
+    p = np.tile([0.7, 0.3], (100, 1))
+    told = _expected_error(p, [np.tile([r, 1 - r], (100, 1)) for r in right])
+    assert told.value == pytest.approx(drawn.mean(), rel=0.03)
+    ends = np.abs(0.7 - right)
+    assert (told.low, told.high) == pytest.approx((ends.min(), ends.max()))
+
+
+def test_what_is_told_lies_within_its_interval(cal):
+    for one in (cal.temperature, cal.accuracy, cal.ece_before, cal.ece_after):
+        assert one.low <= one.value <= one.high
+        assert one.low < one.high
 
 
 def test_no_evidence_keeps_the_source_temperature():
@@ -140,6 +160,9 @@ def test_a_source_that_identifies_nothing_is_refused(scene, given):
     assert cal.map == tp.maps.IDENTITY
     assert cal.findings[0].code == "TP403"
     assert cal.facts["prior_kind"] == ("given" if given else "estimated")
+    if not given:  # nothing limits what the mix may be
+        assert cal.facts["prior_low"] == [0.0] * 5
+        assert cal.facts["prior_high"] == [1.0] * 5
 
 
 def test_a_prior_that_is_less_known_widens_the_interval(scene, cal):

@@ -267,7 +267,7 @@ def _label_shift(scene: Scene) -> Iterator[Finding]:
         * (1 - confusion / np.maximum(count, 1)[:, None])
     )
     chi2 = float(np.sum((scene.mix - expected) ** 2 / np.maximum(error, 1e-12)))
-    p_value = _tail(chi2, k - 1)
+    p_value = _tail(chi2 * (k - 1) / k, k - 1)  # K terms of mean 1, but their roots sum to zero
     moved = 0.5 * float(np.abs(count / count.sum() - q).sum())
     only = p_value > 0.01
     if moved > 2 * noise_floor(q, int(count.sum())) and only:

@@ -7,7 +7,14 @@ import pytest
 import scenes
 from simulated import softmax
 
-from temperance.labelfree.matching import Biases, match_belief, match_confidence, match_prior
+from temperance.labelfree.matching import (
+    Biases,
+    Root,
+    _falling_root,
+    match_belief,
+    match_confidence,
+    match_prior,
+)
 from temperance.labelfree.sample import Sample, probabilities
 
 OFFSET = np.array([1.0, -0.5, 0.5, 0.0, -1.0])
@@ -76,3 +83,22 @@ def test_classes_that_the_prior_excludes_are_met_too(seed):
     b = match_prior(Sample(z), t, q)
     assert np.abs(probabilities(z, t, b).mean(axis=0) - q).sum() < 2e-4
     assert np.ptp(b) < 200
+
+
+@pytest.mark.parametrize("root", [1e-3, 0.4, 1.1, 70.0])
+@pytest.mark.parametrize("shape", [np.arctan, np.tanh, lambda x: x, lambda x: x + x**3 / 50])
+def test_a_root_is_found_in_a_few_evaluations(root, shape):
+    """Each of which is a pass over the rows: bisection would take twenty."""
+    asked = []
+
+    def falling(t):
+        asked.append(t)
+        return -float(shape(np.log(t / root)))
+
+    found = _falling_root(falling, Root(1.0))
+    assert np.log(found.temperature / root) == pytest.approx(0, abs=1e-4)
+    assert len(asked) <= 12
+    assert len(set(asked)) == len(asked)
+    again = len(asked)  # known with its slope, it is found at once
+    _falling_root(falling, Root(found.temperature, slope=found.slope))
+    assert len(asked) - again <= 2

@@ -9,8 +9,9 @@ import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.evidence import gather_evidence, noise_floor, rescaling
-from temperance.labelfree.prior_matched import solve
+from temperance.labelfree.evidence import gather_evidence, noise_floor, rescaling, shrinkage
+from temperance.labelfree.matching import Biases
+from temperance.labelfree.prior_matched import _step_towards_mended, _towards_source, solve
 from temperance.labelfree.profile import SourceProfile
 from temperance.labelfree.sample import Sample
 from temperance.maps import IDENTITY
@@ -123,6 +124,41 @@ def test_rows_that_look_mended_tell_the_temperature(size, signal):
     assert np.mean(weighed) < 0.75 * np.mean(alone)
 
 
+def test_where_no_bias_is_needed_the_temperature_is_that_without_one():
+    """A mix within noise leaves one number to fit, and the same evidence for it."""
+    s = scenes.shifted(k=6, n=1000, signal=2.8, home=3.0)
+    evidence = gather_evidence(Sample(s.target), s.prior, SourceProfile.of(*s.source, s.prior))
+    assert evidence.shrink == 0
+    fitted, plain = fit(s), tp.fit_prior_matched(s.target, s.prior, s.source, bias=False)
+    assert fitted.temperature == plain.temperature
+    assert not fitted.bias.any()
+
+
+def test_the_source_temperature_is_left_by_how_certain_the_gap_is(scene):
+    """The share of the way is that of the gap's square in what it and its noise make together."""
+    n, m, right, wrong = 700, 400, 0.7, 0.1
+    rng = np.random.default_rng(0)
+    shares = rng.binomial(n, right, 100_000) / n, 1 - rng.binomial(m, wrong, 100_000) / m
+    here, home = (np.log(a / (1 - a)) for a in shares)
+    profile = replace(SourceProfile.of(*scene.source), error=wrong, effective=m, temperature=2.0)
+    evidence = gather_evidence(Sample(scene.target), scene.prior, profile)
+    for confidence in (0.69, 0.75, 0.9):
+        told = replace(evidence, accuracy=right, confidence=confidence)
+        gap = np.log(confidence / (1 - confidence)) - np.log(right / (1 - right))
+        way = np.log(_towards_source(5.0, told, profile, n) / 2.0) / np.log(5.0 / 2.0)
+        assert way == pytest.approx(gap**2 / (gap**2 + np.var(here - home)), rel=0.03)
+
+
+def test_a_bias_that_mends_nothing_leaves_the_temperature_to_the_accuracy():
+    """Every turn of the classes is among the rows: the bias is 0, whatever share looks mended."""
+    z = scenes.shifted(k=5, n=200).target
+    turned = Sample(np.concatenate([np.roll(z, i, axis=1) for i in range(5)]))
+    q = np.full(5, 0.2)
+    evidence = gather_evidence(turned, q, SourceProfile.of(*scenes.shifted(k=5).source))
+    told = replace(evidence, mended=0.99, shrink=1.0)
+    assert _step_towards_mended(Biases(turned, q), told, 1.0) == pytest.approx(0, abs=1e-3)
+
+
 def test_the_scale_is_told_through_any_offset():
     plain = scenes.shifted(signal=3.0, home=3.0, stretch=1.7)
     offset = np.linspace(-9, 9, 10)
@@ -139,6 +175,38 @@ def test_rows_that_are_all_the_same_have_no_scale(scene):
         fit(scene, target=same)
     with pytest.raises(tp.NotIdentified, match="source logits are the same in every row"):
         fit(scene, source=(same, scene.source[1][:500]))
+
+
+@pytest.mark.parametrize("g", [0.0, 0.2, 0.4])
+def test_the_histogram_tells_the_share_of_broken_rows(g):
+    """A share g of the rows knows nothing of its class, and leans to one by chance alone."""
+    rng = np.random.default_rng(0)
+    q = np.full(5, 0.2)
+    profile = SourceProfile.of(*scenes.shifted(k=5, n=8000, home=4.0).source, q)
+    n = 8000
+    z, y = scenes.draw(rng, n, q, signal=4.0, scale=2.0, offset=0)
+    lost = np.flatnonzero(np.arange(n) < g * n)
+    noise, lean = 2 * rng.normal(size=(len(lost), 5)), rng.choice(5, len(lost), p=[0.6] + 4 * [0.1])
+    turn = (np.arange(5) + (noise.argmax(axis=1) - lean)[:, None]) % 5
+    z[lost] = np.take_along_axis(noise, turn, axis=1)
+    told = gather_evidence(Sample(z), q, profile).estimates["histogram"]
+    assert told == pytest.approx((1 - g) * (1 - profile.error) + g / 5, abs=0.03)
+    assert told == pytest.approx(np.mean(z.argmax(axis=1) == y), abs=0.03)
+
+
+def test_a_bias_is_kept_by_how_far_the_mix_exceeds_its_noise():
+    """None of it where the mix is that of chance, all of it where it is out of question."""
+    rng, q, n = np.random.default_rng(0), np.full(5, 0.2), 500
+    chance = [shrinkage(rng.choice(5, n, p=q), q) for _ in range(200)]
+    assert np.mean(np.array(chance) > 0) < 0.1
+    leaning = np.array([0.4, 0.15, 0.15, 0.15, 0.15])
+    kept = [shrinkage(rng.choice(5, m, p=leaning), q) for m in (200, 2000, 200_000)]
+    assert 0 < kept[0] < kept[1] < kept[2] < 1
+    assert kept[2] > 0.999
+    alike = rng.choice(5, 4000, p=leaning)  # a prior known from a count is noise of the same kind
+    assert shrinkage(alike, q, worth=4000) == pytest.approx(
+        1 - 2 * (1 - shrinkage(alike, q)), abs=1e-9
+    )
 
 
 def test_the_noise_of_a_count_is_that_of_simulated_counts():
