@@ -111,3 +111,11 @@ def test_a_map_whose_estimates_disagree_is_improved_with_a_reservation(cal):
     assert doubtful.doubt in doubtful.to_dict()["meaning"]
     assert not replace(doubtful, verdict="no-evidence").doubt
     assert not replace(cal, findings=()).doubt
+
+
+def test_printed_it_is_a_summary(cal):
+    lines = str(cal).splitlines()
+    assert lines[0] == f"{cal.verdict}: {cal.meaning}"
+    assert f"accuracy     {cal.accuracy:.3g}" in lines
+    assert [line[:5] for line in lines[5:]] == [finding.code for finding in cal.findings]
+    assert max(map(len, lines)) < 250

@@ -101,6 +101,12 @@ class Calibration:
     findings: tuple[Finding, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)  # pages of numbers
 
+    def __str__(self) -> str:
+        """Return the verdict, what it means, the estimates and the findings, a line each."""
+        estimates = [f"{name:12} {getattr(self, name):.3g}" for name in INTERVALS]
+        found = [f"{one.code} {one.severity}: {one.title}" for one in self.findings]
+        return "\n".join([f"{self.verdict}: {self.meaning}", *estimates, *found])
+
     @property
     def kind(self) -> str:
         """Return the kind of artefact that this is."""
@@ -111,6 +117,11 @@ class Calibration:
         """Return the reservation under which a map is called improved, or nothing."""
         found = [finding.code for finding in self.findings if self.verdict == "improved"]
         return " ".join(words for code, words in DOUBTS.items() if code in found)
+
+    @property
+    def meaning(self) -> str:
+        """Return what the verdict says in a sentence, and the doubt about it."""
+        return f"{MEANING[self.verdict]} {self.doubt}".strip()
 
     def predict_proba(self, logits: object) -> Array:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
@@ -158,7 +169,7 @@ class Calibration:
         intervals = {name: list(getattr(self, name)) for name in INTERVALS}
         return {
             "verdict": self.verdict,
-            "meaning": f"{MEANING[self.verdict]} {self.doubt}".strip(),
+            "meaning": self.meaning,
             "map": artefact.describe_map(self.map),
             **intervals,
             "findings": [finding.to_dict() for finding in self.findings],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import array_api_strict
 import numpy as np
 import pandas as pd
@@ -150,3 +152,27 @@ def test_the_answer_is_a_python_float(metric):
 def test_bad_input_is_named(metric, z, y, says):
     with pytest.raises(tp.InputError, match=says):
         metric(np.array(z), y)
+
+
+def test_days_kept_as_json_are_the_days():
+    z, y = logits(700, 4)
+    weight = np.linspace(0.5, 2, len(y))
+    days = [metrics.evaluate(z[i::7], y[i::7]) for i in range(7)]
+    kept = [metrics.Evaluation.from_dict(json.loads(json.dumps(day.to_dict()))) for day in days]
+    assert kept == days
+    assert sum(kept) == sum(days[1:], start=days[0])
+    assert (sum(kept).bins.counts == metrics.evaluate(z, y).bins.counts).all()
+    assert sum(kept).bins.counts.dtype.kind == "i"
+    weighted = metrics.evaluate(z, y, weight)
+    assert metrics.Evaluation.from_dict(weighted.to_dict()) == weighted
+
+
+def test_what_is_no_evaluation_is_not_added():
+    day = metrics.evaluate(*logits(50, 3))
+    for other in (1, None):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            day + other
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other + day
+    with pytest.raises(tp.InputError, match=r"Evaluation\.to_dict.*'bins'"):
+        metrics.Evaluation.from_dict({"scores": {}})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
 
 from temperance import _checks
 from temperance.metrics._outcomes import compiled_sums, exactly, summed
@@ -13,8 +15,12 @@ from temperance.metrics.proper import Scores
 from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from temperance.metrics._outcomes import Floats
     from temperance.rows import Block, Totals
+
+BINS = ("edges", "counts", "confidence", "correct")
 
 
 @final
@@ -36,13 +42,43 @@ class Evaluation:
     >>> monday, tuesday = (tp.metrics.evaluate(z, y) for y in ([0, 0, 0, 1], [0, 1, 1, 1]))
     >>> monday.accuracy, tuesday.accuracy, (monday + tuesday).accuracy
     (0.75, 0.25, 0.5)
+    >>> print(sum([monday, tuesday]))
+    8 rows: accuracy 0.5000, confidence 0.7500, NLL 0.8370, Brier 0.3125, ECE 0.2500
     """
 
     scores: Scores
     bins: Bins
 
     def __add__(self, other: Evaluation) -> Evaluation:
+        if not isinstance(other, Evaluation):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
         return Evaluation(self.scores + other.scores, self.bins + other.bins)
+
+    def __radd__(self, other: object) -> Evaluation:
+        """Return itself where `sum` begins, at 0."""
+        return self if other == 0 else NotImplemented
+
+    def __str__(self) -> str:
+        """Return one line of numbers."""
+        return (
+            f"{self.n:,g} rows: accuracy {self.accuracy:.4f}, confidence {self.confidence:.4f}, "
+            f"NLL {self.nll:.4f}, Brier {self.brier:.4f}, ECE {self.ece:.4f}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as plain numbers, to be kept as JSON: a few for each bin, no rows."""
+        bins = {name: getattr(self.bins, name).tolist() for name in BINS}
+        return {"scores": asdict(self.scores), "bins": bins}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Evaluation:
+        """Return the evaluation that `to_dict` described, to the last bit."""
+        try:
+            bins = {name: np.asarray(facts["bins"][name]) for name in BINS}
+            return cls(Scores(**facts["scores"]), Bins(**bins))
+        except (KeyError, TypeError) as error:
+            msg = f"facts must be those of Evaluation.to_dict. They lack a part ({error})."
+            raise _checks.InputError(msg) from None
 
     @property
     def n(self) -> float:
