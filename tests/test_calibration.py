@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scenes
+from scipy.stats import binomtest
 from simulated import draw_labels, softmax
 
 import temperance as tp
+from temperance.audit import _wilson
 from temperance.front_door import _worth_labelling
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
@@ -59,6 +62,13 @@ def test_rows_that_are_all_right_still_leave_doubt(scene, cal):
     measured = cal.audit(z, np.asarray(cal.map(z)).argmax(axis=1))
     assert measured.accuracy.value == 1
     assert 0.85 < measured.accuracy.low < 1
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 30), (30, 30), (7, 11), (1, 200)])
+def test_the_interval_of_a_share_is_wilsons(right, n):
+    peer = binomtest(right, n).proportion_ci(0.9, method="wilson")
+    ours = _wilson(right / n, n)
+    assert (ours.low, ours.high) == pytest.approx((peer.low, peer.high), abs=1e-4)
 
 
 def test_groups_widen_the_intervals(scene, cal):
@@ -119,3 +129,72 @@ def test_printed_it_is_a_summary(cal):
     assert f"accuracy     {cal.accuracy:.3g}" in lines
     assert [line[:5] for line in lines[5:]] == [finding.code for finding in cal.findings]
     assert max(map(len, lines)) < 250
+
+
+def test_facts_tell_what_was_given_and_what_would_help(scene, cal):
+    blind = tp.calibrate(scene.target[:1999], prior=scene.prior)
+    assert (blind.facts["n_target"], blind.facts["n_source"]) == (1999, 0)
+    assert (cal.facts["n_target"], cal.facts["n_source"]) == (2000, len(scene.source[1]))
+
+    def mentions(calibration, fact, words):
+        return any(words in sentence for sentence in calibration.facts[fact])
+
+    assert mentions(blind, "would_change", "More target rows")
+    assert not mentions(cal, "would_change", "More target rows")
+    assert mentions(blind, "would_change", "A labelled source")
+    assert not mentions(cal, "would_change", "A labelled source")
+    assert mentions(cal, "assumptions", "not used to train")
+    assert not mentions(blind, "assumptions", "not used to train")
+    assert not mentions(cal, "would_change", "A class mix")
+
+
+def test_facts_tell_how_well_the_mix_is_known(scene, cal):
+    assert cal.facts["prior_low"] is cal.facts["prior_high"] is None
+    known = tp.about(scene.prior, rows=40)
+    rough = tp.calibrate(scene.target, prior=known, source=scene.source)
+    assert rough.facts["prior_low"] == known.low.tolist()
+    assert rough.facts["prior_high"] == known.high.tolist()
+    assert any("A class mix" in wish for wish in rough.facts["would_change"])
+
+
+def test_facts_of_the_target_and_the_source_are_those_of_their_rows(scene, cal):
+    z, y = scene.source
+    told, top = cal.facts["histograms"], softmax(z).max(axis=1)
+    count, _ = np.histogram(top, told["edges"])
+    right, _ = np.histogram(top[z.argmax(axis=1) == y], told["edges"])
+    sums, _ = np.histogram(top, told["edges"], weights=top)
+    assert told["source"] == count.tolist()
+    assert told["source_correct"] == right.tolist()
+    assert told["source_confidence"] == pytest.approx(sums)
+    own, mapped = softmax(scene.target), np.asarray(cal.predict_proba(scene.target))
+    for name, p in (("before", own), ("after", mapped)):
+        assert cal.facts[f"mix_{name}"] == pytest.approx(p.mean(axis=0))
+        assert cal.facts[f"confidence_{name}"] == pytest.approx(p.max(axis=1).mean())
+        count, _ = np.histogram(p.max(axis=1), told["edges"])
+        assert told[f"target_{name}"] == count.tolist()
+
+
+def test_expected_risk_is_what_the_map_believes_of_the_surest_rows(scene, cal):
+    p = np.asarray(cal.predict_proba(scene.target))
+    told = cal.facts["risk_coverage"]
+    surest = np.sort(p.max(axis=1))[::-1]
+    for place in (0, 9, 49, 99):
+        n = round(told["coverage"][place] * len(p))
+        assert told["risk_after"][place] == pytest.approx(1 - surest[:n].mean())
+    own = np.take_along_axis(p, scene.target.argmax(axis=1)[:, None], axis=1)
+    assert told["risk_before"][-1] == pytest.approx(1 - own.mean())
+    assert told["risk_before"][-1] > told["risk_after"][-1]
+
+
+def test_it_is_shown_without_its_pages_of_numbers(cal):
+    assert "histograms" not in repr(cal)
+
+
+def test_a_verdict_that_nobody_gave_is_refused(cal, tmp_path):
+    cal.save(tmp_path / "one.json")
+    facts = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert "improved" in json.dumps(facts)
+    told = json.dumps(facts).replace('"verdict": "improved"', '"verdict": "splendid"')
+    (tmp_path / "two.json").write_text(told, encoding="utf-8")
+    with pytest.raises(tp.InputError):
+        tp.load(tmp_path / "two.json")

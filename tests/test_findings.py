@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scenes
+from scipy.stats import chisquare
 
 import temperance as tp
 from temperance import findings, front_door
@@ -151,7 +152,7 @@ def test_findings_tell_what_was_found(quiet):
     def evidence(code, **changes):
         return {f.code: f.evidence for f in calibrate(quiet, **changes).findings}[code]
 
-    lean = quiet.target + 4 * np.eye(5)[3]
+    lean = quiet.target + 0.5 * np.eye(5)[3]
     mix = np.bincount(lean.argmax(axis=1), minlength=5) / len(lean)
     excluded = evidence("TP103", target=lean, prior=[0.0, 0.3, 0.3, 0.0, 0.4])
     assert excluded == {"share": pytest.approx(mix[0] + mix[3]), "class": "3"}
@@ -160,6 +161,12 @@ def test_findings_tell_what_was_found(quiet):
     rolled = evidence("TP503", source=(z, np.roll(y, 1)))
     assert rolled["accuracy"] == np.mean(z.argmax(axis=1) == np.roll(y, 1))
     assert abs(rolled["standard_errors"]) < 3
+
+    other = evidence("TP104", target=lean, prior=[0.2, 0.2, 0.2, 0.2, 0.2])
+    peer = chisquare(len(lean) * mix, np.full(5, len(lean) / 5))
+    assert other["most"] == "3"
+    assert other["distance"] == pytest.approx(np.abs(mix - 0.2).sum() / 2)
+    assert other["p_value"] == pytest.approx(peer.pvalue, rel=1e-6)
 
     rare = evidence("TP303", prior=[0.499, 0.5, 0.001, 0.0, 0.0])
     assert rare["classes"] == 1  # those that are not expected at all are not rare

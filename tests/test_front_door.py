@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scenes
 
 import temperance as tp
-from temperance.beliefs import MOVED
+from temperance.beliefs import ALONE, DISAGREEMENT, MODEL_ERROR, MOVED, standard_error
 from temperance.front_door import _expected_error
 from temperance.labelfree.evidence import gather_evidence
 from temperance.labelfree.profile import SourceProfile
@@ -75,6 +77,27 @@ def test_a_source_temperature_that_does_not_suit_is_not_kept():
     z, y = s.held_out
     kept = tp.fit_temperature(*s.source)
     assert tp.metrics.ece(z, y) < 0.5 * tp.metrics.ece(np.asarray(kept(z)), y)
+
+
+def test_errors_of_the_accuracy_add_up_as_variances(scene):
+    """What sampling adds is what it does to the log-odds of two shares."""
+    q = scene.prior
+    profile = replace(SourceProfile.of(*scene.source, q), error=0.2, effective=900.0)
+    evidence = gather_evidence(Sample(scene.target), q, profile)
+    for estimates, model in (
+        ({"believed": 0.7}, ALONE),
+        ({"believed": 0.7, "typical": 0.7}, MODEL_ERROR),
+        ({"believed": 0.7, "typical": 0.6}, np.hypot(MODEL_ERROR, DISAGREEMENT * np.log(14 / 9))),
+    ):
+        told = replace(evidence, accuracy=0.7, estimates=estimates)
+        endless = replace(profile, effective=1e12)
+        assert standard_error(told, endless, 10**12, 0.0) == pytest.approx(model, rel=1e-4)
+        assert standard_error(told, endless, 10**12, 0.3) == pytest.approx(np.hypot(model, 0.3))
+        rng = np.random.default_rng(0)
+        here, home = (rng.binomial(n, a, 100_000) / n for n, a in ((700, 0.7), (900, 0.8)))
+        sampling = np.std(np.log(here / (1 - here)) - np.log(home / (1 - home)))
+        both = standard_error(told, profile, 700, 0.0)
+        assert np.sqrt(both**2 - model**2) == pytest.approx(sampling, rel=0.02)
 
 
 def test_what_a_bias_leaves_unknown_moves_the_ends_apart(scene, cal, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.profile import SourceProfile, class_weights
+from temperance.labelfree.profile import SourceProfile, class_weights, source_length, spread
 
 
 def test_weights_give_the_classes_the_shares_of_the_prior():
@@ -59,3 +59,25 @@ def test_on_the_source_itself_the_typical_share_is_the_accuracy():
     profile = SourceProfile.of(z[:2000], y[:2000])
     share = profile.share_typical(profile.typicality(z[2000:]))
     assert share == pytest.approx(1 - profile.error, abs=0.03)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_spread_and_length_are_those_of_the_definition(scale):
+    """Also where a row lies at the mean, and where squares would leave the range of numbers."""
+    z = np.random.default_rng(0).normal(size=(40, 3))
+    z = np.r_[z, 2 - z, np.ones((1, 3))]
+    about = z - z.mean(axis=1, keepdims=True)
+    w = np.random.default_rng(1).random(len(z))
+    w /= w.sum()
+    away = ((about - w @ about) ** 2).sum(axis=1)
+    assert spread(scale * z, w) / scale == pytest.approx(np.sqrt(w @ away))
+    length = np.sqrt((about**2).sum(axis=1).mean())  # the mean of the rows is 0
+    assert spread(scale * z) / scale == pytest.approx(length)
+    assert source_length(z) == pytest.approx(length)
+
+
+def test_rows_that_differ_by_rounding_alone_have_no_scale():
+    constants = np.random.default_rng(0).normal(size=(100, 1))
+    for sign in (1, -1):
+        with pytest.raises(tp.NotIdentified, match="the same in every row"):
+            spread(sign * (np.array([0.0, 1e6, 3e6]) + constants))
