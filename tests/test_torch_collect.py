@@ -502,3 +502,13 @@ def test_a_head_that_ends_in_a_sigmoid_is_refused():
     with pytest.raises(tp.InputError, match="outputs of the model must be logits, but all 30 lie"):
         tp.torch.collect_logits(nn.Sequential(score, nn.Sigmoid()), loader)
     assert tp.torch.collect_logits(score, loader)[0].shape == (30, 2)
+
+
+def test_a_temperature_runs_the_model_two_or_three_times():
+    torch.manual_seed(0)
+    model, x = nn.Linear(8, 10), 4 * torch.randn(5_000, 8)
+    y = torch.distributions.Categorical(logits=model(x).detach() / 3).sample()
+    runs = []
+    model.register_forward_hook(lambda *_: runs.append(1))
+    tp.fit_temperature(stream_logits(model, [(x[:2_500], y[:2_500]), (x[2_500:], y[2_500:])]))
+    assert 2 <= len(runs) / 2 <= 3

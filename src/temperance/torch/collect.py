@@ -84,8 +84,8 @@ def stream_logits(
     """Return what `collect_logits` collects as an iterable of ``(logits, labels)`` batches.
 
     Nothing is kept: each pass runs the model over the loader again, so memory is that of one batch,
-    and a fit costs as many runs as it makes passes (a temperature: about five). Logits stay on the
-    device of the model. The loader must yield the same batches each time, in any order: switch
+    and a fit costs as many runs as it makes passes (a temperature: two or three). Logits stay on
+    the device of the model. The loader must yield the same batches each time, in any order: switch
     random augmentation off.
 
     Parameters are those of `collect_logits`.
