@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import temperance as tp
 
 HEAVY = ("torch", "matplotlib", "pandas", "jinja2", "dask", "numba")
 
@@ -37,3 +41,11 @@ def test_import_loads_what_the_core_is_made_of(loaded):
 
 def test_the_probe_sees_a_heavy_package():
     assert "jinja2" in top_level_modules_after("import temperance, jinja2")
+
+
+def test_an_editor_knows_the_rooms_that_load_later():
+    tree = ast.parse(Path(tp.__file__).read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))  # if TYPE_CHECKING
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    rooms = {a.asname for node in imports if node.module == "temperance" for a in node.names}
+    assert rooms == set(tp._LAZY)

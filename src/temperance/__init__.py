@@ -26,9 +26,16 @@ from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an editor knows what loads later
     from types import ModuleType
 
+    from temperance import datasets as datasets
+    from temperance import display as display
+    from temperance import report as report
+    from temperance import shifts as shifts
+    from temperance import testing as testing
+    from temperance import torch as torch
+    from temperance import zoo as zoo
     from temperance.estimators import (
         AttendedTemperatureScaling,
         BiasedTemperatureScaling,
