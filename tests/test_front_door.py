@@ -89,7 +89,7 @@ def test_errors_of_the_accuracy_add_up_as_variances(scene):
         ({"believed": 0.7, "typical": 0.7}, MODEL_ERROR),
         ({"believed": 0.7, "typical": 0.6}, np.hypot(MODEL_ERROR, DISAGREEMENT * np.log(14 / 9))),
     ):
-        told = replace(evidence, accuracy=0.7, estimates=estimates)
+        told = replace(evidence, accuracy=0.7, estimates=estimates, explained=0.0)
         endless = replace(profile, effective=1e12)
         assert standard_error(told, endless, 10**12, 0.0) == pytest.approx(model, rel=1e-4)
         assert standard_error(told, endless, 10**12, 0.3) == pytest.approx(np.hypot(model, 0.3))

@@ -9,7 +9,13 @@ import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.evidence import gather_evidence, noise_floor, rescaling, shrinkage
+from temperance.labelfree.evidence import (
+    gather_evidence,
+    log_odds,
+    noise_floor,
+    rescaling,
+    shrinkage,
+)
 from temperance.labelfree.matching import Biases
 from temperance.labelfree.prior_matched import _step_towards_mended, _towards_source, solve
 from temperance.labelfree.profile import SourceProfile
@@ -118,10 +124,44 @@ def test_rows_that_look_mended_tell_the_temperature(size, signal):
         s = scenes.shifted(signal=signal, home=3.0, offset=offset, seed=seed)
         profile = SourceProfile.of(*s.source, s.prior)
         evidence = gather_evidence(Sample(s.target), s.prior, profile)
-        for errors, seen in ((weighed, evidence), (alone, replace(evidence, mended=None))):
+        before = float(np.median(list(evidence.estimates.values())))
+        unseen = replace(evidence, mended=None, accuracy=before)
+        for errors, seen in ((weighed, evidence), (alone, unseen)):
             t, _ = solve(Sample(s.target), s.prior, profile, seen, bias=True)
             errors.append(abs(np.log(t / s.temperature)))
     assert np.mean(weighed) < 0.75 * np.mean(alone)
+
+
+@pytest.mark.parametrize("stretch", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("size", [0.5, 1.0, 2.0, 3.0])
+def test_a_shift_that_is_a_scale_and_an_offset_is_undone(size, stretch):
+    """However many predictions it spoils: once mended, the rows look like those of the source."""
+    for seed in range(4):
+        offset = size * np.random.default_rng(seed).normal(size=10)
+        s = scenes.shifted(signal=3.0, home=3.0, stretch=stretch, offset=offset, seed=seed)
+        profile = SourceProfile.of(*s.source, s.prior)
+        evidence = gather_evidence(Sample(s.target), s.prior, profile)
+        right = float((s.target.argmax(axis=1) == s.labels).mean())
+        assert abs(log_odds(evidence.accuracy) - log_odds(right)) < 0.15
+        assert evidence.spread < 0.3 * replace(evidence, explained=0.0).spread
+        t, _ = solve(Sample(s.target), s.prior, profile, evidence, bias=True)
+        assert abs(np.log(t / s.temperature)) < 0.1
+
+
+def test_a_public_network_with_another_offset_is_calibrated_again(shared_data):
+    """DenseNet-40 on CIFAR-10, its logits moved class by class: no labelled T does as well."""
+    with np.load(shared_data / "logits" / "cifar10_densenet40.npz") as data:
+        old, y_old = data["val_logits"], data["val_labels"]
+        z, y = data["test_logits"], data["test_labels"]
+    for seed in range(4):
+        offset = 0.6 * z.std() * np.random.default_rng(seed).normal(size=10)
+        new = z + offset.astype(z.dtype)
+        prior = np.bincount(y, minlength=10) / len(y)
+        cal = tp.calibrate(new, prior=prior, source=(old, y_old))
+        with_labels = tp.fit_temperature(new, y)
+        assert cal.verdict == "improved"
+        assert tp.metrics.ece(cal.map(new), y) < min(0.02, 0.2 * tp.metrics.ece(new, y))
+        assert tp.metrics.brier(cal.map(new), y) < 0.75 * tp.metrics.brier(with_labels(new), y)
 
 
 def test_where_no_bias_is_needed_the_temperature_is_that_without_one():

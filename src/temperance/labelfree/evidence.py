@@ -14,7 +14,9 @@ reasons:
 
 and the median of the three is taken: no estimate rules alone. With two classes only the last is
 left: a row of two centred logits has no shape, only a length. How many of the rows look typical
-once scale and class offset are undone is kept too: it says what the undoing has mended.
+once scale and class offset are undone is kept too: it says what the undoing has mended. Where these
+are as many as on the source, the undoing explains the shift, and has deceived the first two: then
+the accuracy is the belief that goes with it, without a stretch.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ that are left out."""
 TWICE = 2.0
 """The share of mended rows misses the accuracy after a bias by so many times the log-odds by which
 the accuracy before it is missed; their errors correlate by 0.5 to 0.9. See the same study."""
+NEAR = 0.3
+"""Log-odds by which the share of mended rows may miss the accuracy on the source where scale and
+offset explain the shift: sampling, and what the profile does not know."""
 CHANCE = 1.2  # times 1/K is the lowest accuracy that is believed, so that T stays finite
 NOISE = 1.5  # the predicted mix is within noise up to this multiple of its expected distance
 LEAST_TYPICAL = (0.1, 0.2)  # shares of rows from which the predictions of broken rows are read
@@ -53,7 +58,8 @@ class Evidence:
     ``allowed`` is the most that the accuracy can be if the prior is right: the share of predictions
     that would have to change class to meet it is wrong. ``mended`` is the share of rows that look
     like rows the model gets right once scale and class offset are undone, where there is an offset,
-    and ``undone`` the temperature at which they are.
+    ``undone`` the temperature at which they are, and ``explained`` how far the two account for the
+    shift, from 0 to 1.
     """
 
     accuracy: float
@@ -61,13 +67,15 @@ class Evidence:
     allowed: float
     mended: float | None
     undone: float
+    explained: float
     shrink: float
     confidence: float
 
     @property
     def spread(self) -> float:
-        """Return the log-odds between the largest and the smallest estimate."""
-        return log_odds(max(self.estimates.values())) - log_odds(min(self.estimates.values()))
+        """Return the log-odds between the largest and the smallest estimate, if not explained."""
+        odds = [log_odds(a) for a in self.estimates.values()]
+        return (1 - self.explained) * (max(odds) - min(odds))
 
     def at(self, accuracy: float) -> Evidence:
         """Return the same evidence with another belief about the accuracy.
@@ -122,16 +130,27 @@ def gather_evidence(
         estimates["histogram"] = _from_histogram(predicted, scores, source, worth)
         if shrink > 0:
             mended = source.share_typical(source.typicality(sample.z, t * b))
-    accuracy = float(np.clip(np.median(list(estimates.values())), CHANCE / k, 1 - 1e-4))
+    accuracy, explained = float(np.median(list(estimates.values()))), 0.0
+    if mended is not None:
+        explained = _explained(mended, source)
+        belief = log_odds(believe(sample, t, b, source, stretch=1.0))
+        accuracy = expit(explained * belief + (1 - explained) * log_odds(accuracy))
     return Evidence(
-        accuracy=accuracy,
+        accuracy=float(np.clip(accuracy, CHANCE / k, 1 - 1e-4)),
         estimates=estimates,
         allowed=_broken(sure, source),
         mended=mended,
         undone=t,
+        explained=explained,
         shrink=shrink,
         confidence=sample.beliefs(source.temperature).sure,
     )
+
+
+def _explained(mended: float, source: SourceProfile) -> float:
+    """Return 1 where mended rows are as typical as those of the source, and less the fewer are."""
+    gap = max(0.0, log_odds(1 - source.error) - log_odds(mended))
+    return float(np.exp(-0.5 * (gap / NEAR) ** 2))
 
 
 def log_odds(p: float) -> float:
