@@ -106,7 +106,7 @@ def test_words_that_are_no_class_are_refused_with_their_row(scene):
     words[7] = "emu"
     with pytest.raises(tp.InputError, match="Row 7 holds 'emu'"):
         tp.calibrate(scene.target, MIX, (z, words), classes=NAMES)
-    with pytest.raises(tp.InputError, match=r"first value 'owl'; cast .*names\.index"):
+    with pytest.raises(tp.InputError, match=r"first value 'owl'; name .*names\.index"):
         tp.fit_temperature(z[:3], ["owl", "cat", "owl"])
 
 

@@ -106,7 +106,8 @@ def save(
     elif isinstance(obj, Storable) and (classes, prior, fitted_on) == (None, None, None):
         kind, facts = obj.kind, obj.to_dict()
     else:
-        msg = f"obj must be a map or a calibration. Got {type(obj).__name__} instead."
+        way_out = "; of a fitted estimator take its map_" if hasattr(obj, "map_") else " instead"
+        msg = f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}."
         raise InputError(msg)
     header = {"format": FORMAT, "version": VERSION, "package": __version__, "kind": kind}
     target = _target(path)

@@ -87,8 +87,8 @@ def read_labels(
         first = y[:1].tolist()[0]
         msg = (
             f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {kind} "
-            f"with first value {first!r}; cast numbers to integers, and names where there is no "
-            f"classes= by [names.index(one) for one in {name}]."
+            f"with first value {first!r}; name the columns with classes= where that can be given, "
+            f"or pass [names.index(one) for one in {name}]."
         )
         raise InputError(msg)
     if y.dtype == np.uint64:
