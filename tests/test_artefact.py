@@ -555,7 +555,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(crashes, suffix):
 def test_of_an_estimator_the_map_is_saved(tmp_path):
     z = np.array([[2.0, 0.0]] * 4)
     fitted = tp.TemperatureScaling().fit(z, [0, 0, 0, 1])
-    with pytest.raises(tp.InputError, match="Got TemperatureScaling; .* take its map_"):
+    with pytest.raises(tp.InputError, match=r"Got TemperatureScaling; .* take its map_"):
         tp.save(fitted, tmp_path / "map.json")
     tp.save(fitted.map_, tmp_path / "map.json")
     assert tp.load(tmp_path / "map.json") == fitted.map_
