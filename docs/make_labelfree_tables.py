@@ -259,6 +259,34 @@ def judged(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def offsets() -> str:
+    """Return what is made of class offsets alone, each network over all sizes and draws."""
+    compared = ["uncalibrated", "TS-source", "UTS", "prototype", "prior-matched", "TS-Target"]
+    head = ["ECE", *compared, "accuracy", "Brier regret", "improved, right", "no evidence"]
+    rows = []
+    for name, sizes in record("offsets")["networks"].items():
+        mean = {
+            method: {
+                key: sum(found[method][key] for found in sizes.values()) / len(sizes)
+                for key in ("ece", "accuracy", "brier")
+            }
+            for method in compared
+        }
+        door = [one for found in sizes.values() for one in found["front_door"]]
+        right = [one["right"] for one in door if one["verdict"] == "improved"]
+        rows.append(
+            [
+                plain(name),
+                *(f"{mean[method]['ece']:.3f}" for method in compared),
+                f"{mean['uncalibrated']['accuracy']:.1%} → {mean['prior-matched']['accuracy']:.1%}",
+                f"{mean['prior-matched']['brier'] - mean['TS-Target']['brier']:+.0f}",
+                f"{len(right)}, {sum(right) / len(right):.0%}" if right else "none",
+                str(sum(one["verdict"] == "no-evidence" for one in door)),
+            ]
+        )
+    return table(head, rows)
+
+
 def plain(name: str) -> str:
     """Return a name as a reader writes it."""
     return name.replace("_", " ")
@@ -277,6 +305,7 @@ TABLES = {
     "doubt": doubt,
     "unseen": lambda: judged(record("unseen")["looked_at"]),
     "judged_once": lambda: judged(record("unseen")["judged_once"]),
+    "offsets": offsets,
     "two_classes": lambda: judged(record("two_classes")),
 }
 
