@@ -139,3 +139,20 @@ def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, fram
             tp.fit_temperature(table, y)
         with pytest.raises(tp.InputError, match="select them by name first"):
             plain.map(table)
+
+
+@pytest.mark.parametrize(
+    "missing", [pd.Series([0, None, 1], dtype="Int64"), pl.Series([0, None, 1])]
+)
+def test_a_missing_label_is_named_by_its_row(missing):
+    with pytest.raises(tp.InputError, match="Row 1 is missing; drop rows without a label"):
+        tp.fit_temperature(np.eye(3), missing)
+    with pytest.raises(tp.InputError, match=r"first value 2\.0; cast classes to integers"):
+        tp.fit_temperature(np.eye(3), np.array([2.0, 1.0, 0.0]))
+
+
+def test_a_missing_logit_in_a_nullable_frame_is_called_missing():
+    frame = pd.DataFrame(np.eye(3)).convert_dtypes()
+    frame.iloc[1, 2] = pd.NA
+    with pytest.raises(tp.InputError, match="some values are missing or no numbers"):
+        tp.fit_temperature(frame, [0, 1, 2])

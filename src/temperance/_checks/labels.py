@@ -83,17 +83,24 @@ def read_labels(
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
-        kind = f"continuous {y.dtype}" if y.dtype.kind == "f" else y.dtype
-        first = y[:1].tolist()[0]
-        msg = (
-            f"{name} must be integers 0..{n_classes - 1} that index the columns. Got {kind} "
-            f"with first value {first!r}; name the columns with classes= where that can be given, "
-            f"or pass [names.index(one) for one in {name}]."
-        )
-        raise InputError(msg)
+        demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
+        raise InputError(f"{demand} {_no_indices(y, name, start)}")
     if y.dtype == np.uint64:
         check_indices(y, n_classes, name, start)  # before they might become negative
     return y.astype(np.int64, copy=False)
+
+
+def _no_indices(y: NDArray[Any], name: str, start: int) -> str:
+    """Say what came where class indices were due, and the way out."""
+    if y.dtype.kind != "f":
+        return (
+            f"Got {y.dtype} with first value {y[:1].tolist()[0]!r}; name the columns with classes= "
+            f"where that can be given, or pass [names.index(one) for one in {name}]."
+        )
+    missing = np.flatnonzero(np.isnan(y))
+    if len(missing):
+        return f"Row {start + int(missing[0])} is missing; drop rows without a label."
+    return f"Got continuous {y.dtype} with first value {float(y[0])!r}; cast classes to integers."
 
 
 def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: int = 0) -> None:

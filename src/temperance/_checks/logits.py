@@ -91,6 +91,8 @@ def _kind_of(values: object, array: Array | None) -> str:
         return f"{type(values).__name__} instead."
     if "complex" in str(array.dtype):
         return f"an array of {array.dtype}: Complex data not supported."
+    if str(array.dtype) == "object":
+        return "an array of objects: some values are missing or no numbers; drop those rows."
     return f"an array of dtype {array.dtype} instead."
 
 
