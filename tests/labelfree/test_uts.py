@@ -28,42 +28,54 @@ def leaning(n=400, k=4, seed=0):
     return z + 2.0 * np.eye(k)[0]
 
 
+def hidden(n=400):
+    """Logits of three classes: of many rows of class 1, only, class 0 takes the first place."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n)
+    z = 6 * np.eye(3)[y] + rng.normal(size=(n, 3))
+    z[:, 0] += 6.5 * ((y == 1) & (rng.random(n) < 0.5))
+    return z
+
+
 def softmax_row(row, t):
     top = max(row)
     e = [math.exp((v - top) / t) for v in row]
     return [v / sum(e) for v in e]
 
 
-def brute_force(z, q):
-    """The authors' objective, row by row and class by class, searched on a fine grid."""
+def brute_force(z, q, form="reference"):
+    """The objective, row by row and class by class, searched on a fine grid.
+
+    Reference: as the authors' code has it. Paper, appendix: equations 4, 7 and 8, with S(x; 1/w) or
+    S(x; 1) inside the weight.
+    """
     n, k = z.shape
-    p = [softmax_row(row, 1.0) for row in z.tolist()]
-    hat = [max(range(k), key=row.__getitem__) for row in p]
+    hat = [max(range(k), key=row.__getitem__) for row in z.tolist()]
     short = [max(0.0, 1 - 0.99 * hat.count(c) / (n * q[c])) for c in range(k)]
 
-    def weight(i, c, w):
-        return (p[i][c] / (1 - p[i][c])) ** (1 / w)
+    def weights(w):
+        p = [softmax_row(row, 1 / w if form == "paper" else 1.0) for row in z.tolist()]
+        return [[(x / (1 - x)) ** (1 / w) if x < 1 else 0.0 for x in row] for row in p]
 
     def objective(log_w):
-        w, total = math.exp(log_w), 0.0
+        total, weight = 0.0, weights(math.exp(log_w))
         for c in range(k):
-            mean = sum(weight(i, c, w) for i in range(n) if hat[i] != c) / n
-            total += (mean - short[c]) ** 2
+            mean = sum(weight[i][c] for i in range(n) if hat[i] != c) / n
+            predicted = hat.count(c) / n
+            total += (mean - short[c] if form == "reference" else predicted + mean - q[c]) ** 2
         return total
 
     grid = np.linspace(-4, 4, 81)
     best = grid[int(np.argmin([objective(g) for g in grid]))]
     bounds = (best - 0.1, best + 0.1)
-    w = math.exp(minimize_scalar(objective, bounds=bounds, method="bounded").x)
+    weight = weights(math.exp(minimize_scalar(objective, bounds=bounds, method="bounded").x))
+    share = 1 / (k - 1) if form == "reference" else 1
 
     def loss(log_t):
         total = 0.0
-        for i, row in enumerate(z.tolist()):
-            s = softmax_row(row, math.exp(log_t))
-            total -= math.log(s[hat[i]])
-            total -= sum(weight(i, c, w) * math.log(s[c]) for c in range(k) if c != hat[i]) / (
-                k - 1
-            )
+        for row, own, w in zip(z.tolist(), hat, weight, strict=True):
+            s = [math.log(x) for x in softmax_row(row, math.exp(log_t))]
+            total -= s[own] + share * sum(w[c] * s[c] for c in range(k) if c != own)
         return total
 
     return math.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x)
@@ -73,6 +85,59 @@ def test_reference_form_is_the_authors_objective():
     z, q = leaning(), np.full(4, 0.25)
     fitted = tp.fit_uts(z, q, bag_size=None).temperature
     assert fitted == pytest.approx(brute_force(z, q), rel=2e-3)
+
+
+@pytest.mark.parametrize("form", ["paper", "appendix"])
+def test_printed_forms_are_the_printed_equations(form):
+    """Where they answer: there is a class to fill, and rows near to it."""
+    z, q = hidden(), np.full(3, 1 / 3)
+    fitted = tp.fit_uts(z, q, form=form, bag_size=None).temperature
+    assert fitted == pytest.approx(brute_force(z, q, form), rel=2e-3)
+
+
+def test_with_two_classes_the_weight_of_the_main_text_does_not_depend_on_w():
+    """The logit of S(x; 1/w) is w times that of S(x; 1), and the power 1/w takes that back."""
+    rows, q = as_rows(leaning(k=2)), np.full(2, 0.5)
+    objective = reach.reach_objective(rows, q, reach.Deficit.of(rows, q, None), "paper")
+    values = objective(np.array([0.1, 1.0, 10.0]))
+    assert values == pytest.approx(values[0], rel=1e-9)
+    with pytest.raises(tp.NotIdentified, match="no optimal weight"):
+        tp.fit_uts(leaning(k=2), q, form="paper")
+
+
+@pytest.mark.parametrize("form", ["reference", "paper", "appendix"])
+def test_rows_in_blocks_are_fitted_like_an_array(form):
+    z, q = hidden(600), np.full(3, 1 / 3)
+    blocks = tp.fit_uts(lambda: iter([z[:250], z[250:]]), q, form=form, bag_size=None)
+    whole = tp.fit_uts(z, q, form=form, bag_size=None)
+    assert blocks.temperature == pytest.approx(whole.temperature, rel=1e-6)
+
+
+def test_a_class_that_is_not_expected_may_be_missing():
+    z, q = np.column_stack([hidden(), np.full(400, -1e3)]), np.array([1 / 3, 1 / 3, 1 / 3, 0.0])
+    with_it = tp.fit_uts(z, q, form="appendix", bag_size=None)
+    without = tp.fit_uts(hidden(), q[:3], form="appendix", bag_size=None)
+    assert with_it.temperature == pytest.approx(without.temperature, rel=1e-6)
+    assert reach.Deficit.of(as_rows(z), q, None).missing[3] == 0
+    assert tp.fit_uts(z, q).temperature > 0
+
+
+def test_deviations_of_few_rows_are_shrunk_to_those_of_a_full_bag():
+    """Over draws, the relative deviations of 200 predictions have the mean square of 2,000."""
+    rng, q = np.random.default_rng(0), np.array([0.1, 0.2, 0.3, 0.4])
+
+    def squares(mix):
+        full = rng.multinomial(2000, mix, size=4000) / (2000 * q) - 1
+        few = rng.multinomial(200, mix, size=4000) / (200 * q)
+        factor = np.array([reach._shrinkage(ratio, q, 200, 2000) for ratio in few])
+        assert (factor <= 1).all()
+        return [np.mean(d**2) for d in (full, few - 1, factor[:, None] * (few - 1))]
+
+    full, few, shrunk = squares(np.array([0.2, 0.3, 0.3, 0.2]))
+    assert shrunk == pytest.approx(full, rel=0.03)
+    assert few > 1.04 * full
+    full, few, shrunk = squares(q)  # nothing but noise: what is left of it is a part
+    assert full < shrunk < few / 2
 
 
 @pytest.mark.parametrize("k", [6, 60])

@@ -143,7 +143,7 @@ def reach_objective(
     def sums(block: Block, v: Matrix) -> Matrix:
         z = to_numpy(block.logits).astype(np.float64)
         if form == "paper":
-            return np.stack([np.exp(x * log_odds(z * x)).sum(axis=0) for x in v])
+            return np.stack([np.exp(x * log_odds(z / x)).sum(axis=0) for x in v])
         odds = log_odds(z)
         return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
 

@@ -187,7 +187,7 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list
 
     def statistic(block: Block, beta: float) -> tuple[float, ...]:
         z = to_numpy(block.logits)
-        mass, gap = weigh(z, log_odds(z * v if form == "paper" else z), v, form)
+        mass, gap = weigh(z, log_odds(z / v if form == "paper" else z), v, form)
         return float(gap.sum()), *temperature_moments(Block(z, None, mass), beta)
 
     def of(rows: Rows) -> Sums:
