@@ -7,7 +7,13 @@ import pytest
 import scenes
 
 import temperance as tp
-from temperance.labelfree.profile import SourceProfile, class_weights, source_length, spread
+from temperance.labelfree.profile import (
+    SourceProfile,
+    as_source_rows,
+    class_weights,
+    source_length,
+    spread,
+)
 
 
 def test_weights_give_the_classes_the_shares_of_the_prior():
@@ -81,3 +87,16 @@ def test_rows_that_differ_by_rounding_alone_have_no_scale():
     for sign in (1, -1):
         with pytest.raises(tp.NotIdentified, match="the same in every row"):
             spread(sign * (np.array([0.0, 1e6, 3e6]) + constants))
+
+
+def test_a_source_is_read_from_a_pair_from_blocks_and_from_what_makes_them():
+    z, y = scenes.shifted(k=4, n=300).source
+    blocks = [(z[:100], y[:100]), (z[100:], y[100:])]
+    for source in ((z, y), [z, y], blocks, tuple(blocks), lambda: iter(blocks)):
+        rows = as_source_rows(source, 4)
+        block = rows.take(np.arange(rows.n))
+        assert np.array_equal(block.logits, z)
+        assert np.array_equal(block.labels, y)
+    for nothing in (None, z, 3, "a name", (), (z, y, y)):
+        with pytest.raises(tp.InputError):
+            as_source_rows(nothing, 4)
