@@ -47,6 +47,34 @@ def test_doc_and_atc_equal_their_definitions():
     assert_allclose(tp.estimate_accuracy(z, source=(s, y), method="atc").value, atc, rtol=1e-9)
 
 
+def test_a_change_of_scale_fools_confidence_and_not_the_matched_estimate():
+    (z, y), source, q = model(4_000, 0, 1.2), model(4_000, 1, 1.2), np.full(5, 0.2)
+    truth = (z.argmax(axis=1) == y).mean()
+    matched, doc = (
+        tp.estimate_accuracy(3 * z, q, source, method=method) for method in ("matched", "doc")
+    )
+    assert abs(matched.value - truth) < 0.03
+    assert doc.value > truth + 0.1
+
+
+@pytest.mark.parametrize("method", ["doc", "confidence", "cot"])
+def test_intervals_are_those_of_the_sampling_error(method):
+    found = []
+    for seed in range(120):
+        source = model(400, 1000 + seed) if method == "doc" else None
+        z, _ = model(300, seed, 1.5)
+        found.append(tp.estimate_accuracy(z / 6, np.full(5, 0.2), source, method=method))
+    width = np.mean([one.high - one.low for one in found]) / 2
+    assert width == pytest.approx(1.645 * np.std([one.value for one in found]), rel=0.25)
+
+
+def test_no_estimate_is_certain():
+    (z, _), source = model(200, 0, 5.0), model(400, 1, 1.0)
+    found = tp.estimate_accuracy(z, source=source, method="atc")
+    assert found.value == 1
+    assert 0.9 < found.low < 1
+
+
 def test_matched_confidence_is_matched():
     z, _ = model(2_000, 5)
     for accuracy in (0.3, 0.6, 0.95):

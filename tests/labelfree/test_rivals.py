@@ -93,6 +93,10 @@ def test_bad_input_is_said():
     z, y, x = covariate_shift(50, 0.0, 9)
     with pytest.raises(tp.InputError, match="features must be a pair"):
         tp.fit_cpcs(z, (z, y), features=(x, x[:10]))
+    with pytest.raises(tp.InputError, match="features must be a pair"):
+        tp.fit_cpcs(z, (z, y), features=(x, np.hstack([x, x])))
+    with pytest.raises(tp.InputError, match="inputs"):
+        tp.fit_pseudocal(np.nan_to_num, np.where(x == x[3], np.nan, [0.0, 1.0]))
     with pytest.raises(tp.InputError, match="inputs must be an array"):
         tp.fit_pseudocal(lambda x: x, [1.0])
     with pytest.raises(tp.NotIdentified, match="one class"):
