@@ -17,6 +17,7 @@ import torch
 from gallery import MAPS
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save as serialise
 from simulated import logits
 
 import temperance as tp
@@ -277,6 +278,13 @@ RAW = {
     "safetensors of others": (b"\x08" + bytes(7) + b"{}      ", "not a temperance artefact"),
     "huge header": (b"\xff" * 8 + b"{}", "neither JSON nor safetensors"),
 }
+
+
+def test_facts_beside_tensors_must_be_an_object_too(tmp_path):
+    path = tmp_path / "list.safetensors"
+    path.write_bytes(serialise({"bias": np.zeros(2)}, {"temperance": "[1, 2]"}))
+    with pytest.raises(tp.InputError, match="holds no JSON object"):
+        tp.load(path)
 
 
 @pytest.mark.parametrize("case", RAW)

@@ -203,3 +203,12 @@ def test_a_constant_in_a_row_changes_no_probability(z, constant):
 def test_the_identity_changes_nothing():
     z = logits(20, 3)[0]
     assert (IDENTITY(z) == z).all()
+
+
+@pytest.mark.parametrize("number", [2, np.float32(2), np.int64(2)])
+def test_a_temperature_is_a_plain_number_whatever_it_came_as(number):
+    for fitted in (tp.Temperature(number), tp.BiasedTemperature(number, [0.0, 1.0])):
+        assert type(fitted.temperature) is float
+        assert fitted.temperature == 2
+    assert tp.Temperature(number) == tp.Temperature(2.0)
+    assert repr(tp.Temperature(number)) == repr(tp.Temperature(2.0))

@@ -197,3 +197,31 @@ def test_labels_and_weights_beside_rows_are_refused(beside):
     z, y = logits(50, 4)
     with pytest.raises(tp.InputError, match=f"{beside} must come with"):
         tp.metrics.nll(as_labelled_rows(z, y), **{beside: np.ones(50, int)})
+
+
+def test_a_pass_finds_what_is_not_finite_and_says_where():
+    """Also one whose statistic does not look at the values."""
+    for n, row in ((50, 31), (300_000, 299_999)):
+        z = np.zeros((n, 3))
+        z[:, 1] = np.arange(n)
+        z[row, 2] = np.nan
+        with pytest.raises(tp.InputError, match=f"Row {row}, class 2 is NaN"):
+            as_rows(z).reduce(lambda _: (1.0,))
+        with pytest.raises(tp.InputError, match=f"Row {row}, class 2 is NaN"):
+            as_rows(z).take(np.arange(5))
+
+
+def test_whether_there_are_many_rows_is_told_without_reading_them_all():
+    read = []
+
+    def blocks():
+        for i in range(10):
+            read.append(i)
+            yield np.arange(12.0).reshape(4, 3) + i
+
+    rows = as_rows(blocks)
+    before = len(read)
+    assert rows.exceeds(13)
+    assert len(read) - before <= 3
+    assert not as_rows(blocks).exceeds(120)
+    assert rows.reduce(lambda block: (float(block.logits.shape[0]),)) == (40.0,)
