@@ -217,7 +217,9 @@ def test_whether_there_are_many_rows_is_told_without_reading_them_all():
     def blocks():
         for i in range(10):
             read.append(i)
-            yield np.arange(12.0).reshape(4, 3) + i
+            yield (
+                np.array([[0.0, 2.0, 1.0], [5.0, -1.0, 0.0], [1.0, 3.0, -2.0], [0.0, 1.0, 9.0]]) + i
+            )
 
     rows = as_rows(blocks)
     before = len(read)
