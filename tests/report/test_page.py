@@ -13,7 +13,8 @@ from report_cases import HOSTILE, KINDS, calibration, simulated
 
 import temperance as tp
 from temperance import report
-from temperance.report import words
+from temperance.report import charts, words
+from temperance.report.page import _class_mix
 
 SECTIONS = (
     "confidence",
@@ -294,3 +295,44 @@ def test_plain_words():
     assert words.percent(0) == "0%"
     assert words.between((0.5, 0.0, 1.0)) == "not known"
     assert "…" in words.evidence_text({"classes": ["c"] * 20})
+
+
+def test_histograms_are_drawn_from_the_counts():
+    cal = calibration("improved")
+    counts = cal.facts["histograms"]
+    drawn = charts.histograms(cal)
+    assert [one.look for one in drawn] == ["source", "before", "after"]
+    for one, key in zip(drawn, ("source", "target_before", "target_after"), strict=True):
+        heights = [n for n in counts[key] if n]
+        assert [bar.height for bar in one.bars] == pytest.approx(
+            [100 * n / max(heights) for n in heights]
+        )
+        assert one.tallest == words.percent(max(heights) / sum(heights))
+        assert all(bar.width == pytest.approx(100 / 15) for bar in one.bars)
+    assert drawn[1].confidence == cal.facts["confidence_before"]
+    assert list(drawn[2].accuracy) == list(cal.accuracy)
+    looks = {kind: [one.look for one in charts.histograms(calibration(kind))] for kind in KINDS}
+    assert looks["without source"] == ["before", "after"]
+    assert looks["refused"] == ["before"]
+
+
+def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
+    curves = calibration("improved").facts["risk_coverage"]
+    lines, top = charts.risk_lines({"risk_coverage": curves})
+    assert top >= max(curves["risk_before"] + curves["risk_after"])
+    for line in lines:
+        x, y = zip(*(map(float, pair.split(",")) for pair in line.points.split()), strict=True)
+        assert x == pytest.approx([100 * c for c in curves["coverage"]], abs=0.05)
+        risk = curves[f"risk_{line.look}"]
+        assert [1 - b / 100 for b in y] == pytest.approx([r / top for r in risk], abs=1e-4)
+
+
+def test_classes_that_are_not_shown_are_summed():
+    few = _class_mix(calibration("improved").facts)
+    assert few["others"] is None
+    assert len(few["rows"]) == 5
+    facts = calibration("many classes").facts
+    many = _class_mix(facts)
+    assert many["others"]["n"] + len(many["rows"]) == 1000
+    shown = sum(row["predicted"] for row in many["rows"])
+    assert many["others"]["predicted"] + shown == pytest.approx(sum(facts["predicted_mix"]))
