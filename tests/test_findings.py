@@ -206,3 +206,27 @@ def test_the_manual_explains_every_code():
     page = Path(__file__).parents[1] / "docs" / "label-free.md"
     explained = re.findall(r"^\| (TP\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(found) == explained
+
+
+def test_two_classes_need_a_source_and_a_known_mix():
+    """One estimate is left: where it rests on a guess as well, nothing is called improved."""
+    s = scenes.shifted(k=2, n=4000, signal=1.2, home=2.0, scale=6.0, offset=np.array([0.3, -0.3]))
+    for given in ({"prior": s.prior}, {"source": s.source}):
+        cal = tp.calibrate(s.target, **given)
+        assert cal.verdict == "no-evidence"
+        assert "TP405" in codes(cal)
+    both = tp.calibrate(s.target, prior=s.prior, source=s.source)
+    assert both.verdict == "improved"
+    assert not {"TP109", "TP405"} & codes(both)
+
+
+@pytest.mark.parametrize("known", ["exactly", "about"])
+def test_of_two_classes_a_prior_is_not_believed_whatever_it_says(known):
+    """A rare class said to be half of all would turn a third of the rows."""
+    rare = np.array([0.9, 0.1])
+    s = scenes.shifted(k=2, n=4000, signal=2.5, home=3.0, prior=rare)
+    half = np.array([0.5, 0.5]) if known == "exactly" else tp.about([0.5, 0.5], rows=1000)
+    cal = tp.calibrate(s.target, prior=half, source=s.source)
+    assert cal.verdict == "refused"
+    assert "TP109" in codes(cal)
+    assert "TP109" not in codes(tp.calibrate(s.target, prior=rare, source=s.source))

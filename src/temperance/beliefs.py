@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MODEL_ERROR = 0.25  # standard error of the accuracy estimate in log-odds where its parts agree,
 DISAGREEMENT = 0.3  # what each unit of their spread adds,
 ALONE = 0.45  # its size where there is one estimate (two classes),
-BLIND_ERROR = 0.8  # and without a source: from leaving families of shifts out; see the docs
+BLIND_ERROR = 1.0  # and without a source: what it misses on the shifts of the docs
 MOVED = 1.4  # of the confidence after a bias, for each prediction that it changes: see there too
 
 

@@ -43,6 +43,7 @@ IMPOSSIBLE = 0.02  # share of predictions of such classes, beyond which the prio
 UNRELATED = 3.0  # standard errors above chance that labels have to be to belong to their logits,
 # and rows of the target with the logits of a source row to be the same rows
 CONTRADICTED = 1.0  # log-odds that the prior demands beyond twice what the rows show
+HALF_KNOWN = 0.25  # share of wrong predictions that is believed to a prior alone, of two classes
 BOUND = 5.0  # log-odds between the estimates beyond which none is believed
 NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
 SAME = 0.1  # share of rows of the target that are also in the source
@@ -103,6 +104,17 @@ def reasons_to_refuse(scene: Scene) -> Iterator[Finding]:
             "the mix you expect."
             if estimated
             else "Give these classes a positive prior, or check the order of the classes.",
+            "refuse",
+        )
+    missing = 0.5 * float(np.abs(mix - q).sum())
+    if len(q) == 2 and missing > HALF_KNOWN:
+        yield Finding(
+            "TP109",
+            f"By this class mix at least {missing:.0%} of the predictions are wrong, and with two "
+            f"classes nothing else tells whether they are.",
+            {"share": missing, "most": HALF_KNOWN},
+            "Check the prior, that it is of the target and in the order of the classes; if it is "
+            "right, label some rows.",
             "refuse",
         )
     if scene.source is not None and scene.profile is not None:

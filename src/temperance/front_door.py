@@ -226,12 +226,29 @@ def _choose(
     before, after = _errors(own, imagined), _errors(imagined[0], imagined)
     surer = bool(imagined[0].max(axis=1).mean() > own.max(axis=1).mean())
     certain = not (surer or alone) or bool((before >= after).all())
-    if certain and _exceeds(before, after):
+    lacking = _lacking(scene)
+    if certain and not lacking and _exceeds(before, after):
         method = "uts" if scene.profile is None else "prior-matched"
         why = [*_contradiction(beliefs, imagined[0]), *_reservation(before, after, imagined)]
         return beliefs.maps[0], "improved", method, why
     chosen, method, why = _fall_back(scene, before, imagined)
-    return chosen, "no-evidence", method, why
+    return chosen, "no-evidence", method, [*lacking, *why]
+
+
+def _lacking(scene: Scene) -> list[Finding]:
+    """Return what is missing to believe the one estimate that two classes leave."""
+    given = scene.profile is not None and scene.prior.kind != "estimated"
+    if len(scene.prior.value) > 2 or given:
+        return []
+    what = "a labelled source" if scene.profile is None else "a class mix that was not estimated"
+    return [
+        Finding(
+            "TP405",
+            f"With two classes there is one estimate of the accuracy, and it needs {what}.",
+            {"classes": 2},
+            "Give both a labelled source and the class mix you expect.",
+        )
+    ]
 
 
 def _apply(fitted: Map, z: NDArray[Any]) -> Matrix:
