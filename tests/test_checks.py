@@ -200,3 +200,13 @@ def test_a_prior_comes_back_normalised(weights):
     got = _checks.check_prior(q, len(q))
     assert got.sum() == pytest.approx(1, abs=1e-15)
     assert got == pytest.approx(q, abs=1e-15)
+
+
+def test_a_column_of_weights_is_a_weight_for_each_row():
+    z, y = logits(40, 3)
+    weight = np.arange(40) % 3
+    flat = tp.metrics.nll(z, y, weight)
+    assert tp.metrics.nll(z, y, weight[:, None]) == flat
+    for wrong in (weight[:20], np.stack([weight, weight], axis=1), weight.reshape(20, 2)):
+        with pytest.raises(tp.InputError, match="sample_weight must be 40 numbers"):
+            tp.metrics.nll(z, y, wrong)

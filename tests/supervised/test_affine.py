@@ -187,6 +187,21 @@ def test_a_few_rows_among_the_others_identify_the_map(fit):
     assert 0 < nll(fitted, z, y) < nll(tp.fit_temperature(z, y), z, y)
 
 
+@pytest.mark.parametrize("fit", [tp.fit_biased_temperature, tp.fit_vector, tp.fit_matrix])
+def test_a_row_of_two_classes_is_a_row_of_each(fit):
+    """Whether the others can be separated, and where they cannot, in what they make of the map."""
+    z, y = separable()
+    soft, tie = np.eye(3)[y], [5.5, 3.0, -2.0]  # on the border that separates the others
+    with pytest.raises(tp.NotIdentified, match="can be separated"):
+        fit(np.vstack([z, tie]), np.vstack([soft, [0.3, 0.7, 0.0]]))
+    strays = np.random.default_rng(3).choice(len(y), size=9, replace=False)
+    other = (y[strays] + 1 + np.arange(9) % 2) % 3
+    soft[strays] = 0.4 * np.eye(3)[y[strays]] + 0.6 * np.eye(3)[other]
+    rows, classes = np.nonzero(soft)
+    hard = fit(z[rows], classes, sample_weight=soft[rows, classes])
+    assert fit(z, soft).predict_proba(z) == pytest.approx(hard.predict_proba(z), abs=1e-6)
+
+
 def has_a_direction(z, y, fit):
     """Whether a linear programme finds margins that are never negative, and somewhere positive."""
     k = z.shape[1]
