@@ -14,7 +14,7 @@ from report_cases import HOSTILE, KINDS, calibration, simulated
 import temperance as tp
 from temperance import report
 from temperance.report import charts, words
-from temperance.report.page import _class_mix
+from temperance.report.page import FIRST, LIMIT, _class_mix, _facts_json
 
 SECTIONS = (
     "confidence",
@@ -336,3 +336,20 @@ def test_classes_that_are_not_shown_are_summed():
     assert many["others"]["n"] + len(many["rows"]) == 1000
     shown = sum(row["predicted"] for row in many["rows"])
     assert many["others"]["predicted"] + shown == pytest.approx(sum(facts["predicted_mix"]))
+
+
+def test_facts_of_very_many_classes_are_cut_and_marked():
+    """Lists to their beginning and names to a line; what is short stays as it is."""
+    cal = calibration("improved")
+    n = 40_000
+    long = replace(cal, facts=cal.facts | {"prior": [1 / n] * n, "classes": ["é" * 99] * n})
+    assert len(json.dumps(long.to_dict(), ensure_ascii=False)) > LIMIT
+    text = str(_facts_json(long, None))
+    inside = json.loads(text)
+    assert len(text) < LIMIT
+    assert inside["facts"]["prior"] == {"length": n, "first": [1 / n] * FIRST}
+    assert "éé" in text  # a letter is a letter, in the page too
+    assert len(inside["facts"]["classes"]["first"][0]) < 99
+    assert inside["temperature"] == list(cal.temperature)
+    assert inside["facts"]["mix_after"] == cal.facts["mix_after"]
+    assert inside["facts"]["n_target"] == cal.facts["n_target"]
