@@ -53,7 +53,8 @@ def accuracies(s: Scenario, seen: Evidence, profile: SourceProfile) -> list[floa
     others = [seen.estimates["typical"], seen.estimates["histogram"]]
     sample = Sample(s.target)
     undone = undo(sample, s.prior, seen.shrink, profile)
-    believed = [believe(sample, *undone, profile, value) for value in STRETCHES]
+    said = sample.beliefs(*undone)
+    believed = [believe(said, profile, value) for value in STRETCHES]
     return [abs(float(np.median([*others, b])) - truth) for b in believed]
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.labelfree.profile import SourceProfile
-    from temperance.labelfree.sample import Sample
+    from temperance.labelfree.sample import Means, Sample
 
     Matrix = NDArray[np.float64]
 
@@ -122,7 +122,8 @@ def gather_evidence(
     shrink = shrinkage(predicted, q, worth)
     sure = _from_mix(predicted, source, worth, NOISE)
     t, b = undo(sample, q, shrink, source)
-    estimates = {"believed": believe(sample, t, b, source)}
+    said = sample.beliefs(t, b)
+    estimates = {"believed": believe(said, source)}
     mended = None
     if k > 2:
         scores = source.typicality(sample.z)
@@ -133,8 +134,7 @@ def gather_evidence(
     accuracy, explained = float(np.median(list(estimates.values()))), 0.0
     if mended is not None:
         explained = _explained(mended, source)
-        belief = log_odds(believe(sample, t, b, source, stretch=1.0))
-        accuracy = expit(explained * belief + (1 - explained) * log_odds(accuracy))
+        accuracy = expit(explained * log_odds(said.kept) + (1 - explained) * log_odds(accuracy))
     return Evidence(
         accuracy=float(np.clip(accuracy, CHANCE / k, 1 - 1e-4)),
         estimates=estimates,
@@ -208,9 +208,7 @@ def undo(sample: Sample, q: Matrix, shrink: float, source: SourceProfile) -> tup
     return t, shrink * match_prior(sample, t, q) if shrink > 0 else np.zeros(len(q))
 
 
-def believe(
-    sample: Sample, t: float, b: Matrix, source: SourceProfile, stretch: float = STRETCH
-) -> float:
+def believe(said: Means, source: SourceProfile, stretch: float = STRETCH) -> float:
     """Return the accuracy if the shift were what ``undo`` undoes, but for the stretch.
 
     The mean confidence c of that map is what its predictions deserve, its mean belief in the
@@ -218,7 +216,6 @@ def believe(
     stretched away from the source; the step from c to the belief is the bias's own and stays as it
     is.
     """
-    said = sample.beliefs(t, b)
     sure, belief, home = log_odds(said.sure), log_odds(said.kept), log_odds(1 - source.error)
     return expit(home + stretch * (sure - home) + belief - sure)
 
