@@ -1,8 +1,7 @@
 """scikit-learn shells: a constructor that keeps parameters, a ``fit`` that calls one function.
 
-Columns of the logits are classes, so K is the number of columns whatever labels are seen, and y
-indexes the columns unless ``classes`` names them. An estimator is a transformer of logits, so it
-works in a pipeline behind anything that makes logits, and a classifier, so scorers accept it.
+Columns of the logits are the classes, whatever labels are seen; y indexes them unless ``classes``
+names them. An estimator is a transformer, for pipelines, and a classifier, so scorers accept it.
 """
 
 # scikit-learn has no type information: what comes from it is unknown to a strict checker.

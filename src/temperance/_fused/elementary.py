@@ -138,7 +138,7 @@ def logarithm(s: Any) -> Any:
     return n * LN2_HIGH + ((f + f * g * q) * 2 + n * LN2_LOW)
 
 
-def area_tangent(f: Any) -> Any:
+def doubled_artanh(f: Any) -> Any:
     """Return 2 artanh f, which is log (1 + f) / (1 - f), for 0 ≤ f ≤ 1/3."""
     g = f * f
     q = horner(
@@ -158,7 +158,7 @@ def area_tangent(f: Any) -> Any:
 
 exp2 = formula(two_to, flags=STRICT)
 log = formula(logarithm, flags=STRICT)
-twice_artanh = formula(area_tangent, flags=STRICT)
+twice_artanh = formula(doubled_artanh, flags=STRICT)
 fetch = formula(lambda numbers, i: numbers.fetch(i), 0)
 
 
