@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 import temperance as tp
-from temperance._kernels import SWITCH, fused
+from temperance._core.kernels import SWITCH, fused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

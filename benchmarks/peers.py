@@ -48,9 +48,9 @@ from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits
 
 import temperance as tp
-from temperance._kernels import temperature_moments
-from temperance.rows import Block, as_labelled_rows
-from temperance.rows.threads import LIMIT
+from temperance._core.kernels import temperature_moments
+from temperance._core.threads import LIMIT
+from temperance.data import Block, as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ def given(kind: str, path: Path, n: int, k: int) -> tuple[object, object]:
 def measure(kind: str, path: Path, n: int, k: int) -> dict[str, object]:
     """Fit in this process: seconds, passes and the growth of the peak."""
     import temperance as tp
-    from temperance.rows import as_rows
+    from temperance.data import as_rows
     from temperance.supervised.temperature import solve_temperature
 
     warm = list(blocks_of(path, SMALL, k))

@@ -25,8 +25,8 @@ import numpy as np
 from shifts import PEER, listed
 from sklearn.datasets import load_sample_images
 
-from temperance import shifts
-from temperance.shifts.registry import SMALL, TABLE
+from temperance_lab import shifts
+from temperance_lab.shifts.registry import SMALL, TABLE
 
 RECORD = Path(__file__).parent / "records" / "severity.json"
 OUR_OWN = ("elastic_transform",)

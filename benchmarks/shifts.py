@@ -39,9 +39,9 @@ import scipy
 from scipy import ndimage
 from threadpoolctl import threadpool_limits
 
-from temperance import shifts
-from temperance.shifts.compiled import jpeg
-from temperance.shifts.registry import SMALL, TABLE
+from temperance_lab import shifts
+from temperance_lab.shifts.compiled import jpeg
+from temperance_lab.shifts.registry import SMALL, TABLE
 
 RECORD = Path(__file__).parent / "records" / "shifts.json"
 SEVERITIES = range(1, 6)
@@ -245,7 +245,7 @@ def main() -> None:
         least = {side: floors(peer, side, Path(folder)) for side in SIZES}
     peer.close()
     record = {
-        "what": "time per image, imagecorruptions 1.1.2 over temperance.shifts",
+        "what": "time per image, imagecorruptions 1.1.2 over temperance_lab.shifts",
         "threads_by_the_clock": THREADS,
         "machine": platform.processor() or platform.machine(),
         "python": platform.python_version(),

@@ -20,7 +20,7 @@ from gallery import (
 from sklearn.base import clone
 
 import temperance as tp
-from temperance._checks import check_prior
+from temperance._core.checks import check_prior
 from temperance.maps import IDENTITY
 
 METRICS = {

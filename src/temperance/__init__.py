@@ -5,23 +5,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from temperance import maps, metrics, rows
-from temperance._checks import InputError, NotIdentified
+from temperance import data, maps, metrics
+from temperance._core.checks import InputError, NotIdentified
+from temperance._core.stats import Interval
 from temperance._version import __version__ as __version__
-from temperance.artefact import load, save
-from temperance.calibration import Calibration, Finding
-from temperance.doors import binary_logits, from_probabilities
-from temperance.front_door import calibrate
-from temperance.interval import Interval
-from temperance.labelfree.accuracy import estimate_accuracy, match_confidence
-from temperance.labelfree.importance import fit_cpcs, fit_transcal
-from temperance.labelfree.lascal import fit_lascal
-from temperance.labelfree.prior_matched import fit_prior_matched
-from temperance.labelfree.priors import estimate_prior
-from temperance.labelfree.pseudo import fit_perturbed, fit_pseudocal
-from temperance.labelfree.uts import fit_uts
+from temperance.calibrate import calibrate
+from temperance.calibrate.prior import about
+from temperance.calibrate.result import Calibration, Finding
+from temperance.data.convert import binary_logits, from_probabilities
+from temperance.io.artefact import load, save
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
-from temperance.prior import about
+from temperance.methods.accuracy import estimate_accuracy, match_confidence
+from temperance.methods.importance import fit_cpcs, fit_transcal
+from temperance.methods.label_shift import estimate_prior
+from temperance.methods.lascal import fit_lascal
+from temperance.methods.prior_matched import fit_prior_matched
+from temperance.methods.pseudocal import fit_perturbed, fit_pseudocal
+from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
@@ -29,14 +29,10 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:  # an editor knows what loads later
     from types import ModuleType
 
-    from temperance import datasets as datasets
-    from temperance import display as display
     from temperance import report as report
-    from temperance import shifts as shifts
-    from temperance import testing as testing
-    from temperance import torch as torch
-    from temperance import zoo as zoo
-    from temperance.estimators import (
+    from temperance.interop import testing as testing
+    from temperance.interop import torch as torch
+    from temperance.interop.sklearn import (
         AttendedTemperatureScaling,
         BiasedTemperatureScaling,
         MatrixScaling,
@@ -45,9 +41,15 @@ if TYPE_CHECKING:  # an editor knows what loads later
         UnsupervisedTemperatureScaling,
         VectorScaling,
     )
+    from temperance.report import displays as display  # noqa: F401
 
-_LAZY = ("datasets", "display", "report", "shifts", "testing", "torch", "zoo")
-"""Rooms that load on first use: each needs an extra, or is needed by few."""
+_LAZY = {
+    "display": "temperance.report.displays",
+    "report": "temperance.report",
+    "testing": "temperance.interop.testing",
+    "torch": "temperance.interop.torch",
+}
+"""Modules that load on first use: each needs an extra, or is needed by few."""
 
 _ESTIMATORS = (
     "AttendedTemperatureScaling",
@@ -80,6 +82,7 @@ __all__ = [
     "about",
     "binary_logits",
     "calibrate",
+    "data",
     "estimate_accuracy",
     "estimate_prior",
     "fit_attended",
@@ -99,16 +102,15 @@ __all__ = [
     "maps",
     "match_confidence",
     "metrics",
-    "rows",
     "save",
 ]
 
 
 def __getattr__(name: str) -> ModuleType | Any:
     if name in _LAZY:
-        return importlib.import_module(f"temperance.{name}")
+        return importlib.import_module(_LAZY[name])
     if name in _ESTIMATORS:
-        return getattr(importlib.import_module("temperance.estimators"), name)
+        return getattr(importlib.import_module("temperance.interop.sklearn"), name)
     msg = f"module 'temperance' has no attribute {name!r}"
     raise AttributeError(msg)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from temperance import _checks
-from temperance._arrays import (
+from temperance._core import checks
+from temperance._core.arrays import (
     Array,
     as_array,
     as_floating,
@@ -51,13 +51,13 @@ class Map(ABC):
 
     def __call__(self, logits: object) -> Array:
         """Return calibrated logits of the kind, dtype and device of ``logits``."""
-        z = _checks.check_logits(logits)
+        z = checks.check_logits(logits)
         if self.n_classes is not None:
-            _checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
-        _checks.check_values(z)
+            checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
+        checks.check_values(z)
         with np.errstate(over="ignore", invalid="ignore"):
             calibrated = namespace(z).astype(self._apply(widened(z)), z.dtype)
-        _checks.check_range(calibrated)
+        checks.check_range(calibrated)
         return calibrated
 
     def predict_proba(self, logits: object) -> Array:
@@ -86,7 +86,7 @@ def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
         got = type(value).__name__ if real is None else f"shape {real.shape}"
         demand = f"finite numbers with {ndim} axes of two classes or more"
         msg = f"{name} must be {demand}. Got {got} instead."
-        raise _checks.InputError(msg)
+        raise checks.InputError(msg)
     frozen = np.array(real, dtype=np.float64)
     frozen.flags.writeable = False
     object.__setattr__(owner, name, frozen)
@@ -108,7 +108,7 @@ class Temperature(Map):
     kind: ClassVar[str] = "temperature"
 
     def __post_init__(self) -> None:
-        t = _checks.check_number(self.temperature, "temperature", low=0, open_low=True)
+        t = checks.check_number(self.temperature, "temperature", low=0, open_low=True)
         object.__setattr__(self, "temperature", t)
 
     @property
@@ -137,7 +137,7 @@ class BiasedTemperature(Map):
     kind: ClassVar[str] = "biased"
 
     def __post_init__(self) -> None:
-        t = _checks.check_number(self.temperature, "temperature", low=0, open_low=True)
+        t = checks.check_number(self.temperature, "temperature", low=0, open_low=True)
         object.__setattr__(self, "temperature", t)
         _freeze(self, "bias", self.bias, 1)
 
@@ -166,7 +166,7 @@ class VectorMap(Map):
     def __post_init__(self) -> None:
         _freeze(self, "scale", self.scale, 1)
         _freeze(self, "bias", self.bias, 1)
-        _checks.check_same_classes(len(self.scale), len(self.bias), "scale")
+        checks.check_same_classes(len(self.scale), len(self.bias), "scale")
 
     @property
     def n_classes(self) -> int:
@@ -193,8 +193,8 @@ class MatrixMap(Map):
     def __post_init__(self) -> None:
         _freeze(self, "weight", self.weight, 2)
         _freeze(self, "bias", self.bias, 1)
-        _checks.check_same_classes(self.weight.shape[0], len(self.bias), "weight rows")
-        _checks.check_same_classes(self.weight.shape[1], len(self.bias), "weight columns")
+        checks.check_same_classes(self.weight.shape[0], len(self.bias), "weight rows")
+        checks.check_same_classes(self.weight.shape[1], len(self.bias), "weight columns")
 
     @property
     def n_classes(self) -> int:

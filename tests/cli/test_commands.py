@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import temperance as tp
-from temperance import demo, files
-from temperance.cli import main
+from temperance.cli import demo, main
+from temperance.io import formats
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_apply_is_the_map(folder, calibrated, capsys, tmp_path, suffix):
     assert shown == ""
     assert str(out) in said
     expected = tp.load(calibrated).map(demo.load("rotated_60").logits)
-    np.testing.assert_array_equal(files.read(out).logits.astype(np.float16), expected)
+    np.testing.assert_array_equal(formats.read(out).logits.astype(np.float16), expected)
 
 
 def test_apply_can_write_probabilities(folder, calibrated, capsys, tmp_path):
@@ -234,7 +234,7 @@ def test_apply_keeps_the_columns_of_a_table_and_knows_the_classes(clinic, capsys
     assert list(p) == ["prob_0", "prob_1", "prob_2", "patient", "label"]
     pd.testing.assert_frame_equal(p[["patient", "label"]], table[["patient", "label"]])
     run(capsys, "apply", clinic / "clinic.csv", "--map", cal, "--out", clinic / "z.parquet")
-    assert files.read(clinic / "z.parquet").classes == ["mel", "nv", "bcc"]
+    assert formats.read(clinic / "z.parquet").classes == ["mel", "nv", "bcc"]
     run(capsys, *command, clinic / "p.npz")
     held = np.load(clinic / "p.npz")
     assert held["classes"].tolist() == ["mel", "nv", "bcc"]

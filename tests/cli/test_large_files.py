@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from simulated import logits
 
-from temperance import files
 from temperance.cli import main
-from temperance.files import parquet
-from temperance.rows.parquet import ParquetBlocks
+from temperance.data.parquet import ParquetBlocks
+from temperance.io import formats
+from temperance.io.formats import parquet
 
 N, K = 6_000, 4
 
@@ -53,14 +53,14 @@ def scans(monkeypatch):
 
 
 def test_a_directory_is_one_table(data, dataset):
-    held = files.read(dataset / "days")
+    held = formats.read(dataset / "days")
     np.testing.assert_array_equal(held.logits, data[0])
     np.testing.assert_array_equal(held.labels, data[1])
 
 
 def test_what_is_large_is_mapped(data, dataset, monkeypatch):
     monkeypatch.setattr(parquet, "IN_MEMORY", 0)
-    held = files.read(dataset / "days")
+    held = formats.read(dataset / "days")
     assert isinstance(held.logits, np.memmap)
     np.testing.assert_array_equal(held.logits, data[0])
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance import files
 from temperance.cli import main
+from temperance.io import formats
 
 COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report", "reproduce")
 
@@ -104,11 +104,11 @@ def test_an_output_is_not_one_of_the_inputs(capsys, rows):
         assert "rows.npz', which is read here and would be lost" in message
     complaint(capsys, "calibrate", file, "--prior", prior, "--out", prior)
     tensors = rows / "rows.safetensors"
-    files.write(tensors, files.read(file))
+    formats.write(tensors, formats.read(file))
     complaint(capsys, "fit", tensors, "--out", tensors)
     assert file.read_bytes() == before
     assert prior.read_text() == "[0.2, 0.3, 0.5]"
-    assert files.read(tensors).n == 300
+    assert formats.read(tensors).n == 300
 
 
 def test_a_name_does_not_steer_the_terminal(capsys, rows):

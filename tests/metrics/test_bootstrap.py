@@ -10,8 +10,8 @@ from simulated import draw_labels, logits, softmax
 
 import temperance as tp
 from temperance import metrics
+from temperance.data import as_labelled_rows
 from temperance.metrics import bootstrap
-from temperance.rows import as_labelled_rows
 
 CALIBRATION = [metrics.ece, metrics.adaptive_ece, metrics.classwise_ece, metrics.smooth_ece]
 MEANS = [metrics.accuracy, metrics.nll, metrics.brier]

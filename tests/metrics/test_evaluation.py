@@ -13,8 +13,8 @@ from sklearn.metrics import log_loss
 
 import temperance as tp
 from temperance import metrics
+from temperance.data import Block, as_labelled_rows
 from temperance.metrics._outcomes import outcomes
-from temperance.rows import Block, as_labelled_rows
 
 METRICS = [
     metrics.accuracy,

@@ -10,8 +10,8 @@ from simulated import logits
 
 import temperance as tp
 from temperance import InputError, metrics
+from temperance.data import Block
 from temperance.metrics._outcomes import Outcomes, outcomes
-from temperance.rows import Block
 
 
 @pytest.fixture
@@ -109,7 +109,10 @@ def test_a_label_without_a_column_is_found_in_the_pass(k, row, beyond):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_laid_side_by_side(dtype):
-    numba, layout = pytest.importorskip("numba"), pytest.importorskip("temperance._fused.layout")
+    numba, layout = (
+        pytest.importorskip("numba"),
+        pytest.importorskip("temperance._core.fused.layout"),
+    )
     lay = numba.njit(layout.lay.py_func)
     for k, n in itertools.product((2, 4, 7, 10, 32), (1, 63, 64)):
         z = np.random.default_rng(n).integers(5, size=(n, k)).astype(dtype)
@@ -123,7 +126,7 @@ def test_rows_are_laid_side_by_side(dtype):
 
 def test_exponentials_of_metrics_are_right_to_rounding():
     mpmath, numba = pytest.importorskip("mpmath"), pytest.importorskip("numba")
-    exponentiate = pytest.importorskip("temperance._fused.tallies").exponentiate
+    exponentiate = pytest.importorskip("temperance._core.fused.tallies").exponentiate
 
     @numba.njit
     def powers(u, es, zeros):

@@ -14,7 +14,7 @@ from report_cases import HOSTILE, KINDS, calibration, simulated
 import temperance as tp
 from temperance import report
 from temperance.report import charts, words
-from temperance.report.page import FIRST, LIMIT, _class_mix, _facts_json
+from temperance.report.context import FIRST, LIMIT, _class_mix, _facts_json
 
 SECTIONS = (
     "confidence",

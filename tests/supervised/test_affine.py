@@ -258,7 +258,7 @@ def test_a_penalty_identifies_what_the_rows_do_not(fit):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(300, 2), (301, 10), (70, 100), (9, 1_100)])
 def test_compiled_residuals_are_those_of_a_long_softmax(n, k, weighted):
-    compiled = pytest.importorskip("temperance._fused", exc_type=ImportError).residuals
+    compiled = pytest.importorskip("temperance._core.fused", exc_type=ImportError).residuals
     rng = np.random.default_rng(k)
     v, y = rng.normal(size=(n, k)) * 3, rng.integers(k, size=n)
     v[::7] *= 1e3  # rows that are sure, and rows that are surely wrong

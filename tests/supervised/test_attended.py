@@ -8,7 +8,7 @@ import pytest
 from simulated import logits
 
 import temperance as tp
-from temperance.rows import Block
+from temperance.data import Block
 from temperance.supervised.attended import attended_loss, log_probabilities
 
 mp.mp.dps = 30

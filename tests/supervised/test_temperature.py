@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulated import draw_labels, logits, softmax
 
 import temperance as tp
-from temperance.rows import as_labelled_rows
+from temperance.data import as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 mp.mp.dps = 40
@@ -195,7 +195,7 @@ UNFIT = {
 @pytest.mark.parametrize("what", UNFIT)
 def test_an_unfit_value_is_named_wherever_it_is(what, n, compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr("temperance._kernels.fused", lambda: None)
+        monkeypatch.setattr("temperance._core.kernels.fused", lambda: None)
         monkeypatch.setattr("temperance.supervised.temperature.fused", lambda: None)
     z, y = logits(n, 10, sharpness=2.0)
     value, words = UNFIT[what]

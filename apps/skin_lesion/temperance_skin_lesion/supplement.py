@@ -3,7 +3,7 @@
 ImageNet weights, pictures normalised with ImageNet's moments, Adam at 1e-4 that decays by 0.95
 every 10 epochs, 100 epochs, batches of 32, flips and rotations up to 12.5 degrees with probability
 one half, 60/40 stratified. One departure: the split is by lesion, so that none is on both sides.
-Recipe, augmentation and loop are the library's (`temperance.zoo`), tested here for one step.
+Recipe, augmentation and loop are the library's (`temperance_lab.networks`), tested here for one step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from temperance import InputError, zoo
+from temperance import InputError
+from temperance_lab import networks
 from temperance_skin_lesion.classes import CODES
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ RECIPE = "resnet200-isic"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class ImageNetScaled(zoo.Network):
+class ImageNetScaled(networks.Network):
     """A network that stays with ImageNet's channel moments, whatever it is trained on."""
 
-    def __init__(self, network: zoo.Network) -> None:
+    def __init__(self, network: networks.Network) -> None:
         super().__init__(network.body, network.head, in_channels=len(MEAN))
         super().standardise(*(torch.tensor(m).reshape(-1, 1, 1) for m in (MEAN, STD)))
 
@@ -42,7 +43,7 @@ class ImageNetScaled(zoo.Network):
 
 def build(weights: Path | None = None, seed: int = 0) -> ImageNetScaled:
     """Build the ResNet-200 with a new head for the seven classes, on ImageNet weights if given."""
-    network = zoo.build("resnet200", len(CODES), seed=seed)
+    network = networks.build("resnet200", len(CODES), seed=seed)
     if weights is not None:
         load_body(network.body, weights)
     return ImageNetScaled(network)

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from temperance.zoo import Recipe
-from temperance.zoo.images import augment
+from temperance_lab.networks import Recipe
+from temperance_lab.networks.images import augment
 from temperance_skin_lesion.network import LesionNet, as_batch
 
 if TYPE_CHECKING:

@@ -10,12 +10,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from temperance._checks import InputError, NotIdentified
+from temperance._core.checks import InputError, NotIdentified
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
+    from cyclopts import App
+
+__all__ = ["main", "run_app"]
 
 DONE, REFUSED, BAD, INTERRUPTED = 0, 1, 2, 130
 
@@ -23,20 +25,26 @@ DONE, REFUSED, BAD, INTERRUPTED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        from cyclopts import CycloptsError
-
         from temperance.cli.app import app
-        from temperance.cli.screen import plain_help
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"cyclopts", "rich"}:
             raise
         return _complain("the command line needs more packages: pip install temperance[cli].", BAD)
+    return run_app(app, arguments)
+
+
+def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
+    """Run one command of an application and return its exit code."""
+    from cyclopts import CycloptsError
+
+    from temperance.cli.output import plain_help
+
     app.help_formatter = None if sys.stdout.isatty() else plain_help()
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        command = " ".join(["temperance", *(error.command_chain or ())])
+        command = " ".join([app.name[0], *(error.command_chain or ())])
         return _complain(f"{error} See {command} --help.", BAD)
     except InputError as error:
         return _complain(str(error), BAD)

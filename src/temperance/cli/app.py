@@ -63,17 +63,17 @@ def calibrate(
         Of the rows that are drawn from a large file.
     """
     from temperance import calibrate as fit
-    from temperance.cli import inputs, screen
+    from temperance.cli import inputs, output
 
     inputs.check_out(out, inputs.ARTEFACT, target, source, prior, classes)
     inputs.check_out(report, inputs.PAGE)
-    with screen.working("reading"):
+    with output.working("reading"):
         rows = inputs.read_table(target, classes, keep="logits")
         labelled = None
         if source is not None:
             labelled = inputs.read_labelled(source, classes, None, rows.classes)
             inputs.check_same_names(labelled.classes, rows.classes, str(source))
-    with screen.working("calibrating"):
+    with output.working("calibrating"):
         calibration = fit(
             rows.logits,
             inputs.read_prior(prior, rows, labelled),
@@ -87,10 +87,10 @@ def calibrate(
     if report is not None:
         calibration.to_html(report)
     if json:
-        screen.show_json(calibration.to_dict())
+        output.show_json(calibration.to_dict())
     else:
-        screen.show_calibration(calibration)
-        screen.show_files({"calibration": out, "report": report})
+        output.show_calibration(calibration)
+        output.show_files({"calibration": out, "report": report})
     return int(calibration.verdict == "refused")
 
 
@@ -119,22 +119,22 @@ def fit(
     penalty
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
-    from temperance import artefact
-    from temperance.cli import inputs, methods, screen
+    from temperance.cli import inputs, methods, output
+    from temperance.io import artefact
 
     inputs.check_out(out, inputs.ARTEFACT, val, labels, classes)
     rows = inputs.read_labelled(val, classes, labels)
-    with screen.working(f"fitting {method}"):
+    with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
     hashed = artefact.fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
         facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}
-        scores = {"before": screen.scores(before), "after": screen.scores(after)}
-        screen.show_json(facts | {"on_the_rows_of_the_fit": scores})
+        scores = {"before": output.scores(before), "after": output.scores(after)}
+        output.show_json(facts | {"on_the_rows_of_the_fit": scores})
     else:
-        screen.show_fit(method, fitted, rows.n, before, after)
-        screen.show_files({"map": out})
+        output.show_fit(method, fitted, rows.n, before, after)
+        output.show_files({"map": out})
     return 0
 
 
@@ -161,24 +161,24 @@ def apply(
     probabilities
         Write probabilities in place of logits.
     """
-    from temperance import files
-    from temperance._progress import tracked
-    from temperance.cli import inputs, screen
+    from temperance._core.progress import tracked
+    from temperance.cli import inputs, output
+    from temperance.io import formats
 
-    files.check_format(out)
-    inputs.check_out(out, tuple(files.FORMATS), new, map, classes)
+    formats.check_format(out)
+    inputs.check_out(out, tuple(formats.FORMATS), new, map, classes)
     held = inputs.read_map(map)
-    keep = "columns" if files.is_table(new) and files.is_table(out) else "labels"
+    keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep)
     inputs.check_same_names(held.classes, rows.classes, map.name)
     function = held.map.predict_proba if probabilities else held.map
     name = "probabilities" if probabilities else "logits"
-    files.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
-    screen.show_files({f"{rows.n:,} rows of {name}": out})
+    formats.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
+    output.show_files({f"{rows.n:,} rows of {name}": out})
     if out.suffix.lower() == ".csv":  # which has no place for class names
-        screen.note_columns("prob" if probabilities else "logit", rows.classes)
+        output.note_columns("prob" if probabilities else "logit", rows.classes)
     if held.refused:
-        screen.note(REFUSED.format(map))
+        output.note(REFUSED.format(map))
     return int(held.refused)
 
 
@@ -208,7 +208,7 @@ def evaluate(
     min_accuracy
         Gate: exit 1 if the accuracy is smaller.
     """
-    from temperance.cli import inputs, methods, screen
+    from temperance.cli import inputs, methods, output
 
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_gate(min_accuracy, "--min-accuracy")
@@ -216,7 +216,7 @@ def evaluate(
     rows = inputs.read_labelled(test, classes, labels, held and held.classes)
     if held is not None and map is not None:
         inputs.check_same_names(held.classes, rows.classes, map.name)
-    with screen.working("measuring"):
+    with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)
     groups = methods.count_groups(rows)
@@ -224,17 +224,17 @@ def evaluate(
     failed = [gate.says() for gate in gates if gate.failed]
     if json:
         facts = {"rows": rows.n, "groups": groups, "before": before, "after": after}
-        screen.show_json(facts | {"failed": failed})
+        output.show_json(facts | {"failed": failed})
     else:
-        screen.show_measured(rows.n, groups, before, after)
+        output.show_measured(rows.n, groups, before, after)
         for reason in failed:
-            screen.say(f"Gate failed: {reason}.", "bold red")
+            output.say(f"Gate failed: {reason}.", "bold red")
     for gate in gates:
         if gate.open:
-            screen.note(gate.doubt())
+            output.note(gate.doubt())
     refused = held is not None and held.refused
     if refused:
-        screen.note(REFUSED.format(map))
+        output.note(REFUSED.format(map))
     return int(refused or bool(failed))
 
 
@@ -260,7 +260,7 @@ def report(
         Rows of the target that have labels now: to set what they measure beside the estimates.
     """
     from temperance import report as page
-    from temperance.cli import inputs, screen
+    from temperance.cli import inputs, output
 
     inputs.check_out(out, inputs.PAGE)
     held = inputs.read_calibration(calibration)
@@ -271,7 +271,7 @@ def report(
         inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(rows.logits, rows.labels, groups=rows.groups)
     page.to_html(held, out, audit=audit)
-    screen.show_files({"report": out})
+    output.show_files({"report": out})
     return 0
 
 
@@ -284,15 +284,15 @@ def inspect(artefact: Path, /, *, json: Json = False) -> int:
     artefact
         What calibrate or fit has saved.
     """
-    from temperance import artefact as artefacts
-    from temperance.cli import screen
+    from temperance.cli import output
+    from temperance.io import artefact as artefacts
 
     held = artefacts.load(artefact)
     facts = artefacts.read(artefact)
     if json:
-        screen.show_json(facts)
+        output.show_json(facts)
     else:
-        screen.show_artefact(held, facts)
+        output.show_artefact(held, facts)
     return 0
 
 
@@ -305,55 +305,15 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
     out
         Directory for the report, and for the files to try the other commands on.
     """
-    from temperance import demo as story
-    from temperance.cli import screen
+    from temperance.cli import demo as story
+    from temperance.cli import output
     from temperance.cli.show_demo import show_demo
 
-    with screen.working("calibrating 8,000 rotated digits"):
+    with output.working("calibrating 8,000 rotated digits"):
         comparisons = [story.compare(degrees) for degrees in story.DEGREES]
         written = story.write_files(out, comparisons[-1])
     if json:
-        screen.show_json([comparison.to_dict() for comparison in comparisons])
+        output.show_json([comparison.to_dict() for comparison in comparisons])
     else:
         show_demo(comparisons, written)
-    return 0
-
-
-@app.command(sort_key=8, help_epilogue=EXAMPLES["reproduce"])
-def reproduce(
-    name: str,
-    /,
-    *,
-    data: Path | None = None,
-    out: Out = Path("temperance-reproduce"),
-    cells: str = "",
-    quick: Annotated[bool, Parameter(negative="")] = False,
-    json: Json = False,
-) -> int:
-    """Run a table or a figure of the paper again: a record for every number.
-
-    Parameters
-    ----------
-    name
-        The item, or 'all'.
-    data
-        Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
-    out
-        Directory for records, figures and networks.
-    cells
-        Run only the groups of an item (rows, panels) whose name contains this.
-    quick
-        Five thousand digits in place of every data set, and five draws: minutes, no files.
-    """
-    from temperance.cli import screen
-    from temperance.cli.reproduction import run_items, show_claims, show_item
-
-    records = run_items(name, data, out, cells, quick=quick)
-    if json:
-        screen.show_json([record.to_dict() for some in records.values() for record in some])
-    else:
-        for item, some in records.items():
-            show_item(item, some)
-        show_claims(records)
-        screen.show_files({"records and figures": out})
     return 0

@@ -46,12 +46,4 @@ the one inside the file is used, or it is estimated from the source.""",
 
   temperance demo
   temperance demo --json""",
-    "reproduce": """Examples:
-
-  temperance reproduce all --quick
-  temperance reproduce table-1 --data DIR
-  temperance reproduce figure-shift --data DIR --cells rotation --json
-
-Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
-probabilistic, combination, all. What was run before is not run again.""",
 }

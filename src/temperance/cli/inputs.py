@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance import artefact, files
-from temperance._checks import InputError, check_classes
-from temperance.calibration import Calibration
-from temperance.files.columns import first_difference, shown_name
-from temperance.prior import about
+from temperance._core.checks import InputError, check_classes
+from temperance.calibrate.prior import about
+from temperance.calibrate.result import Calibration
+from temperance.io import artefact, formats
+from temperance.io.columns import first_difference, shown_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,11 +32,11 @@ def read_table(
     labels: Path | None = None,
     *,
     otherwise: list[str] | None = None,
-    keep: files.Keep = "labels",
-) -> files.Table:
+    keep: formats.Keep = "labels",
+) -> formats.Table:
     """Read rows, with names and labels that are given beside the file, or names known elsewhere."""
     names = None if classes is None else read_classes(classes)
-    table = files.read(path, names, otherwise=otherwise, keep=keep)
+    table = formats.read(path, names, otherwise=otherwise, keep=keep)
     if labels is None:
         return table
     return replace(table, labels=read_labels(labels))
@@ -46,7 +46,7 @@ def read_labels(path: Path) -> NDArray[Any]:
     """Read labels that lie in a ``.npy`` file of their own."""
     if path.suffix != ".npy":
         raise InputError(f"--labels must name a .npy file. Got {str(path)!r}.")
-    return files.read_array(path)
+    return formats.read_array(path)
 
 
 def read_labelled(
@@ -54,7 +54,7 @@ def read_labelled(
     classes: str | None,
     labels: Path | None,
     otherwise: list[str] | None = None,
-) -> files.Table:
+) -> formats.Table:
     """Read rows that must have labels."""
     table = read_table(path, classes, labels, otherwise=otherwise)
     if table.labels is None:
@@ -77,7 +77,7 @@ def read_classes(text: str) -> list[str]:
     return check_classes(names, len(names), text)
 
 
-def read_prior(text: str | None, target: files.Table, source: files.Table | None) -> Any:
+def read_prior(text: str | None, target: formats.Table, source: formats.Table | None) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
     ``text`` is a word, numbers with commas, or a JSON file: a list, an object by class name, ranges
@@ -195,7 +195,7 @@ def check_out(path: Path | None, endings: tuple[str, ...], *read: Path | str | N
         if other is not None and os.path.realpath(other) == os.path.realpath(path):
             msg = f"the output must be another file than {str(other)!r}, which is read here and"
             raise InputError(f"{msg} would be lost.")
-    files.check_target(path)
+    formats.check_target(path)
 
 
 def check_gate(value: float | None, name: str) -> None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import temperance as tp
-from temperance._checks import InputError
-from temperance.rows import as_rows
+from temperance._core.checks import InputError
+from temperance.data import as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from temperance.files import Table
+    from temperance.data import Rows
+    from temperance.io.formats import Table
     from temperance.maps import Map
-    from temperance.rows import Rows
 
 FITS: dict[str, Callable[..., Map]] = {
     "temperature": tp.fit_temperature,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from temperance.cli.screen import COLOURS, say, show_findings, table
-from temperance.demo import SURE
-from temperance.report.words import between, percent
+from temperance.cli.demo import SURE
+from temperance.cli.output import COLOURS, say, show_findings, table
+from temperance.report.texts import between, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from temperance.demo import Comparison
+    from temperance.cli.demo import Comparison
 
 
 def show_demo(comparisons: Sequence[Comparison], written: dict[str, Path]) -> None:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from temperance._arrays import to_numpy
-from temperance._checks import LARGEST
-from temperance._kernels import fused
-from temperance.rows import Block
+from temperance._core.arrays import to_numpy
+from temperance._core.checks import LARGEST
+from temperance._core.kernels import fused
+from temperance.data import Block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.rows import Rows, Totals
-    from temperance.rows.base import Statistic
+    from temperance.data import Rows, Totals
+    from temperance.data.base import Statistic
 
     Floats = NDArray[np.float64]
 

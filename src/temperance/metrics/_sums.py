@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.rows import Block, Rows, Totals
+    from temperance.data import Block, Rows, Totals
 
     Floats = NDArray[np.float64]
 

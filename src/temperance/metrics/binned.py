@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
-from temperance import _checks
-from temperance._arrays import to_numpy
-from temperance._kernels import fused
+from temperance._core import checks
+from temperance._core.arrays import to_numpy
+from temperance._core.kernels import fused
+from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes, runs, summed
-from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data import Block, Rows, Totals
     from temperance.metrics._outcomes import Outcomes
-    from temperance.rows import Block, Rows, Totals
 
     Floats = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ class Bins:
                 f"bins to add must have the same edges. Got {self.counts.shape} and "
                 f"{other.counts.shape} bins, or bins of equal mass, which fit one set of rows only."
             )
-            raise _checks.InputError(msg)
+            raise checks.InputError(msg)
         return Bins(
             self.edges,
             self.counts + other.counts,
@@ -178,7 +178,7 @@ def _alike(
     for name, column in (("correct", correct), ("weight", weight)):
         if column is not None and np.shape(column) != np.shape(confidence):
             shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
-            raise _checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
+            raise checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
     sure, right = (np.asarray(column, np.float64) for column in (confidence, correct))
     return sure, right, None if weight is None else np.asarray(weight, np.float64)
 
@@ -274,7 +274,7 @@ def ece(
     >>> round(tp.metrics.ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
     0.25
     """
-    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     return bin_rows(as_labelled_rows(logits, labels, sample_weight), n_bins).ece
 
 
@@ -318,7 +318,7 @@ def adaptive_ece(
     >>> round(tp.metrics.adaptive_ece(z, [1, 0, 0, 0], n_bins=2), 6)  # (|1 - 1.3| + |2 - 1.7|) / 4
     0.15
     """
-    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     o = gather(as_labelled_rows(logits, labels, sample_weight))
     return Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).ece
 
@@ -362,7 +362,7 @@ def classwise_ece(
     >>> round(tp.metrics.classwise_ece(z, [0, 0, 1, 1]), 6)  # (|2/4 - 3/4| + |2/4 - 1/4|) / 2
     0.25
     """
-    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
     (total,) = rows.reduce(partial(_bin_classes, n_bins=n_bins))
     return total.ece

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance import _checks
-from temperance._arrays import as_array, namespace, to_numpy
-from temperance.interval import Interval
+from temperance._core import checks
+from temperance._core.arrays import as_array, namespace, to_numpy
+from temperance._core.stats import Interval
+from temperance.data import Rows, as_labelled_rows
 from temperance.metrics import selective
 from temperance.metrics._outcomes import gather
 from temperance.metrics._sums import SUMS
-from temperance.rows import Rows, as_labelled_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,9 +118,9 @@ def bootstrap(
     0.75 [0.60, 0.90]
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
-    rng = _checks.check_seed(seed)
-    n_resamples = _checks.check_integer(n_resamples, "n_resamples", low=1)
-    level = _checks.check_number(level, "level", low=0, high=1, open_low=True)
+    rng = checks.check_seed(seed)
+    n_resamples = checks.check_integer(n_resamples, "n_resamples", low=1)
+    level = checks.check_number(level, "level", low=0, high=1, open_low=True)
     units = group_numbers(groups, rows.n)
     draws = partial(_draws, int(units.max()) + 1, n_resamples, rng)
     function, options = _split(metric)
@@ -148,12 +148,12 @@ def group_numbers(groups: object, n: int) -> NDArray[np.intp]:
         if names is None or tuple(names.shape) != (n,):
             got = type(groups).__name__ if names is None else f"shape {tuple(names.shape)}"
             msg = f"groups must have shape ({n},), one name or number per row. Got {got} instead."
-            raise _checks.InputError(msg)
+            raise checks.InputError(msg)
         units = np.unique(to_numpy(names), return_inverse=True)[1]
     if units.max() == 0:
         what = "one row" if groups is None else "one group"
         msg = f"bootstrap needs at least two rows, or two groups, to draw from. Got {what}."
-        raise _checks.InputError(msg)
+        raise checks.InputError(msg)
     return units
 
 
@@ -164,7 +164,7 @@ def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
             f"metric must be a function of (logits, labels), such as temperance.metrics.ece. Got "
             f"{metric!r} instead."
         )
-        raise _checks.InputError(msg)
+        raise checks.InputError(msg)
     function = cast("Any", metric)
     if isinstance(metric, partial) and not function.args:
         return function.func, function.keywords

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from temperance import _checks
+from temperance._core import checks
+from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import compiled_sums, exactly, summed
 from temperance.metrics.binned import Bins, binned_outcomes, unit_edges
 from temperance.metrics.proper import Scores
-from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from temperance.data import Block, Totals
     from temperance.metrics._outcomes import Floats
-    from temperance.rows import Block, Totals
 
 BINS = ("edges", "counts", "confidence", "correct")
 
@@ -78,7 +78,7 @@ class Evaluation:
             return cls(Scores(**facts["scores"]), Bins(**bins))
         except (KeyError, TypeError) as error:
             msg = f"facts must be those of Evaluation.to_dict. They lack a part ({error})."
-            raise _checks.InputError(msg) from None
+            raise checks.InputError(msg) from None
 
     @property
     def n(self) -> float:
@@ -145,7 +145,7 @@ def evaluate(
     >>> [round(v, 4) for v in (result.accuracy, result.nll, result.brier, result.ece)]
     [0.5, 0.837, 0.3125, 0.25]
     """
-    n_bins = _checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
     edges = unit_edges(n_bins)
     statistic = partial(_evaluate_block, edges=edges, exact=exactly(rows))

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from temperance import _checks
+from temperance._core import checks
+from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import compiled_sums, exactly, outcomes, summed
-from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data import Block, Rows, Totals
     from temperance.metrics._outcomes import Outcomes
-    from temperance.rows import Block, Rows, Totals
 
 ONE_BIN = np.array([0.0, 1.0])  # where bins are not asked for
 
@@ -73,7 +73,7 @@ class Scores:
         return np.array([self.weight, self.correct_sum, self.nll_sum, self.brier_sum])
 
     def __add__(self, other: Scores) -> Scores:
-        _checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
+        checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
         return Scores(
             self.n_classes,
             self.weight + other.weight,

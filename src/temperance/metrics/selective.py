@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, runs
-from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._solve import root_in_scale
+from temperance._core.optimise import root_in_scale
+from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import outcomes
-from temperance.rows import as_labelled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.rows import Block, Totals
+    from temperance.data import Block, Totals
 
     Floats = NDArray[np.float64]
 

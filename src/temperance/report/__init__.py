@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from temperance._checks import InputError
-from temperance.files import replacing
+from temperance._core.checks import InputError
+from temperance.io.formats import replacing
 
 if TYPE_CHECKING:
     import os
 
     import jinja2
 
-    from temperance.audit import Audit
-    from temperance.calibration import Calibration
+    from temperance.calibrate.audit import Audit
+    from temperance.calibrate.result import Calibration
 
 __all__ = ["summary_html", "to_html"]
 
@@ -49,7 +49,7 @@ def to_html(
     >>> page[:15], "<script src" in page
     ('<!doctype html>', False)
     """
-    from temperance.report.page import page_facts
+    from temperance.report.context import page_facts
 
     text = _template("report.html.jinja").render(page_facts(calibration, audit))
     if path is not None:
@@ -60,7 +60,7 @@ def to_html(
 
 def summary_html(calibration: Calibration) -> str:
     """Return the verdict, the estimates and the findings as a fragment for a notebook."""
-    from temperance.report.page import page_facts
+    from temperance.report.context import page_facts
 
     return _template("summary.html.jinja").render(page_facts(calibration, None))
 
@@ -71,7 +71,7 @@ def _template(name: str) -> jinja2.Template:
     except ImportError as error:
         msg = "reports need the package jinja2: pip install temperance[report]."
         raise InputError(msg) from error
-    from temperance.report.words import percent, tenths
+    from temperance.report.texts import percent, tenths
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("temperance.report"),

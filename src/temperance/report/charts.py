@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from temperance.report.words import between, known, percent
+from temperance.report.texts import between, known, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from temperance.calibration import Calibration
+    from temperance.calibrate.result import Calibration
 
 
 class Bar(NamedTuple):

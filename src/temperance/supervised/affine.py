@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._checks import NotIdentified, check_number
+from temperance._core.checks import NotIdentified, check_number
+from temperance.data import as_labelled_rows
 from temperance.maps import BiasedTemperature, MatrixMap, VectorMap
-from temperance.rows import as_labelled_rows
 from temperance.supervised.likelihood import Cholesky, Likelihood
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._arrays import to_numpy
-from temperance._checks import InputError, check_choice, check_number
-from temperance._solve import search_in_scale
+from temperance._core.arrays import to_numpy
+from temperance._core.checks import InputError, check_choice, check_number
+from temperance._core.optimise import search_in_scale
+from temperance.data import Block, Totals, as_labelled_rows
 from temperance.maps import Temperature
-from temperance.rows import Block, Totals, as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from temperance._arrays import to_numpy
-from temperance._checks import NotIdentified
-from temperance._kernels import fused
+from temperance._core.arrays import to_numpy
+from temperance._core.checks import NotIdentified
+from temperance._core.kernels import fused
 from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.rows import Block, Rows, Totals
+    from temperance.data import Block, Rows, Totals
 
     Vector = NDArray[np.float64]
 

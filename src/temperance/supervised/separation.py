@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._arrays import to_numpy
+from temperance._core.arrays import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from temperance.rows import Block, Rows
+    from temperance.data import Block, Rows
 
     Vector = NDArray[np.float64]
 

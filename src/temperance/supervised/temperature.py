@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 
-from temperance._checks import InputError, NotIdentified, check_scale
-from temperance._kernels import fused, temperature_moments
-from temperance._solve import ROUNDING, TOLERANCE, Solution, minimise_in_scale
+from temperance._core.checks import InputError, NotIdentified, check_scale
+from temperance._core.kernels import fused, temperature_moments
+from temperance._core.optimise import ROUNDING, TOLERANCE, Solution, minimise_in_scale
+from temperance.data import Rows, Totals, as_labelled_rows
 from temperance.maps import Temperature
-from temperance.rows import Rows, Totals, as_labelled_rows
 
 MARGIN = 4.0  # of the logits under a typical optimum, max - mean
 FAR = 10.0  # factor by which those at T = 1 miss it where T = 1 is no place to begin

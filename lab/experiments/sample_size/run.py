@@ -1,0 +1,10 @@
+"""The item "sample-size", with --cache DIR: see temperance_lab.reproduce.experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from temperance_lab.reproduce.experiment import main
+
+if __name__ == "__main__":
+    main("sample-size", Path(__file__).parent)

@@ -1,0 +1,38 @@
+"""Draw the figure of the README: digits rotated by 60 degrees, before and after calibration.
+
+Run ``python docs/make_demo_figure.py``; it needs the extra ``report`` and a few seconds.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import temperance as tp
+from temperance.report.displays import ReliabilityDisplay
+
+FIGURE = Path(__file__).parent / "figures" / "demo.png"
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits and labels of a shipped file."""
+    with np.load(str(files("temperance.cli") / "demo_data" / name)) as data:
+        return data["logits"].astype(np.float32), data["labels"]
+
+
+def main() -> None:
+    """Calibrate without a label of the rotated digits, then open the labels and draw."""
+    z, y = load("mnist_rotated_60.npz")
+    prior = np.bincount(y, minlength=10) / len(y)
+    cal = tp.calibrate(z, prior=prior, source=load("mnist_source.npz"))
+    figure, axes = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
+    ReliabilityDisplay.from_logits(z, y, cal).plot(ax=axes)
+    axes.set_title("LeNet-5 on digits rotated by 60°, no label used", fontsize=10)
+    figure.savefig(FIGURE, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

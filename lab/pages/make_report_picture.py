@@ -1,0 +1,38 @@
+"""Photograph the report of the demo, for the README and the manual.
+
+Run ``python docs/make_report_picture.py``; it needs the extras ``report`` and ``browser``, and
+Chromium, whose path the variable ``TEMPERANCE_CHROMIUM`` names.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from temperance.cli import demo
+
+PICTURE = Path(__file__).parent / "figures" / "report.png"
+WIDTH = 900
+
+
+def main() -> None:
+    """Write the report of digits rotated by 60 degrees, open it and take the picture."""
+    page_text = demo.compare(60).calibration.to_html()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("TEMPERANCE_CHROMIUM", "/usr/bin/chromium"),
+            chromium_sandbox=os.geteuid() != 0,  # it refuses to start for root
+        )
+        page = browser.new_page(viewport={"width": WIDTH, "height": 2000}, device_scale_factor=1.3)
+        page.set_content(page_text)
+        axis = page.locator("#confidence .axis").first.bounding_box()  # below the histograms
+        assert axis is not None  # noqa: S101 - it has been found
+        height = axis["y"] + axis["height"] + 6
+        page.screenshot(path=PICTURE, clip={"x": 0, "y": 0, "width": WIDTH, "height": height})
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The command ``temperance-lab``: a table or a figure of the paper, run again."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from temperance import __version__
+from temperance._core.checks import check_choice
+from temperance.cli import output, run_app
+from temperance.cli.options import Json, Out
+from temperance_lab.reproduce import ITEMS, Bench, run
+from temperance_lab.reproduce.claims import check
+from temperance_lab.reproduce.figures import draw
+from temperance_lab.reproduce.lookup import Lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from temperance_lab.reproduce import Record
+
+
+def run_items(
+    name: str, data: Path | None, out: Path, cells: str, *, quick: bool
+) -> dict[str, list[Record]]:
+    """Run an item, or all of them, and write records and figures."""
+    items = list(ITEMS) if name == "all" else [check_choice(name, (*ITEMS, "all"), "name")]
+    named = data or os.environ.get("TEMPERANCE_DATA")
+    # Records of five draws must not pass for those of twenty.
+    place = out / "quick" if quick else out
+    bench = Bench(place, None if named is None else Path(named), quick=quick)
+    records = {}
+    for item in items:
+        some: list[Record] = []
+        for _, measured in run(item, bench, place / "records" / item, cells=cells):
+            some += measured
+        if find_spec("matplotlib") is not None and any(r.needs is None for r in some):
+            draw(item, some, place / f"{item}.png")
+        records[item] = some
+    return records
+
+
+MAIN = {"table-1": "nll", "label-noise": "nll", "sample-size": "temperature"}
+
+
+def show_item(name: str, records: list[Record]) -> None:
+    """Print the means over draws of an item, the paper's in brackets, and what is missing."""
+    metric = MAIN.get(name, "brier")
+    t = Lookup(records)
+    methods = [m for m in ITEMS[name].methods if m in t.methods()]
+    output.say(f"{ITEMS[name].title}: {metric}", "bold")
+    rows = []
+    for group in t.groups():
+        for x in t.degrees(group) or [None]:
+            cells = [t.get(group, m, metric, x) for m in methods]
+            rows.append([group, "" if x is None else f"{x:g}", *map(_cell, cells)])
+    if methods:
+        output.table(("", "degree", *methods), rows)
+    for group in dict.fromkeys(r.group for r in records if r.needs):
+        needs = next(r.needs for r in records if r.group == group)
+        output.say(f"{group} was not run. It needs {needs['file']}. Then: {needs['command']}")  # pyright: ignore[reportOptionalSubscript]
+
+
+def show_claims(records: dict[str, list[Record]]) -> None:
+    """Print which claims hold, of those that the records can tell."""
+    rows = [(v.word, v.claim.says, v.claim.rule) for v in check(records) if v.n]
+    if rows:
+        output.say()
+        output.table(("verdict", "claim", "rule"), rows)
+
+
+def _cell(record: Record | None) -> str:
+    if record is None or record.reproduced is None:
+        return ""
+    printed = f" ({record.reported['mean']:.4f})" if record.reported else ""
+    return f"{record.reproduced:.4f}{printed}"
+
+
+EXAMPLES = """Examples:
+
+  temperance-lab reproduce all --quick
+  temperance-lab reproduce table-1 --data DIR
+  temperance-lab reproduce figure-shift --data DIR --cells rotation --json
+
+Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+probabilistic, combination, all. What was run before is not run again."""
+
+app = App(
+    name="temperance-lab",
+    help="The experiments behind temperance: the paper's tables and figures.",
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,
+    version=__version__,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code, with the exit codes of ``temperance``."""
+    return run_app(app, arguments)
+
+
+@app.command(help_epilogue=EXAMPLES)
+def reproduce(
+    name: str,
+    /,
+    *,
+    data: Path | None = None,
+    out: Out = Path("temperance-reproduce"),
+    cells: str = "",
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Run a table or a figure of the paper again: a record for every number.
+
+    Parameters
+    ----------
+    name
+        The item, or 'all'.
+    data
+        Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
+    out
+        Directory for records, figures and networks.
+    cells
+        Run only the groups of an item (rows, panels) whose name contains this.
+    quick
+        Five thousand digits in place of every data set, and five draws: minutes, no files.
+    """
+    records = run_items(name, data, out, cells, quick=quick)
+    if json:
+        output.show_json([record.to_dict() for some in records.values() for record in some])
+    else:
+        for item, some in records.items():
+            show_item(item, some)
+        show_claims(records)
+        output.show_files({"records and figures": out})
+    return 0

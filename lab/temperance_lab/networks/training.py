@@ -1,0 +1,138 @@
+"""Supervised training by a recipe: seeded, resumed to the bit, stopped early."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from temperance._core.checks import check_choice, check_integer, check_labels
+from temperance.interop.torch.collect import evaluating
+from temperance_lab.networks.checkpoints import read, write
+from temperance_lab.networks.images import as_batch, check_images
+from temperance_lab.networks.recipes import RECIPES, Recipe
+from temperance_lab.networks.run import Epoch, LabelledImages, Run
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor, nn
+
+    from temperance_lab.networks.network import Network
+
+__all__ = ["predict_logits", "train"]
+
+
+def predict_logits(network: nn.Module, images: ArrayLike, batch_size: int = 500) -> NDArray[Any]:
+    """Logits ``(n, K)``, float32, of uint8 images ``(n, H, W, C)`` or ``(n, H, W)``.
+
+    The network is evaluated on the device of its weights, and left in the mode it was in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from temperance import zoo
+    >>> network = zoo.build("lenet5", n_classes=10, in_channels=1)
+    >>> zoo.predict_logits(network, np.zeros((3, 28, 28), dtype=np.uint8)).shape
+    (3, 10)
+    """
+    images = check_images(images)
+    device = next(network.parameters()).device
+    with evaluating(network), torch.no_grad():
+        rows = [
+            network(as_batch(images[i : i + batch_size], device)).float().cpu().numpy()
+            for i in range(0, len(images), batch_size)
+        ]
+    return np.concatenate(rows)
+
+
+def train(
+    network: Network,
+    images: ArrayLike,
+    labels: ArrayLike,
+    recipe: Recipe | str,
+    *,
+    seed: int = 0,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    penalty: Callable[[nn.Module], Tensor] | None = None,
+) -> list[Epoch]:
+    r"""Minimise the mean cross-entropy (plus a penalty) over the weights of ``network``, in place.
+
+    Parameters
+    ----------
+    network
+        From `temperance_lab.networks.build`, on the device to train on.
+    images, labels
+        uint8 ``(n, H, W, C)`` or ``(n, H, W)``, a memory map if large, and class numbers.
+    recipe
+        A `Recipe`, or the name of one in `RECIPES`.
+    seed
+        Of the order, the augmentation and the dropout. (The initial weights: ``zoo.build(seed=)``.)
+    validation
+        Images and labels whose NLL is followed, and with ``recipe.patience`` ends the run.
+    checkpoint
+        File written after every epoch. When it exists the run goes on from there and ends with the
+        same weights, to the bit on one machine, as if it had never stopped; a finished run is
+        loaded. A file of another recipe, seed or data set is refused.
+    penalty
+        Term to add to the loss of each batch, e.g. a Kullback-Leibler divergence over n.
+
+    Returns
+    -------
+    list of Epoch
+        One entry for every epoch of the run, the resumed ones included. ``network`` is in
+        evaluation mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from temperance import zoo
+    >>> images = np.random.default_rng(0).integers(256, size=(64, 28, 28), dtype=np.uint8)
+    >>> labels = np.arange(64) % 2
+    >>> network = zoo.build("lenet5", n_classes=2, in_channels=1)
+    >>> recipe = zoo.Recipe(epochs=2, batch_size=16, learning_rate=0.01)
+    >>> len(zoo.train(network, images, labels, recipe))
+    2
+    """
+    if isinstance(recipe, str):
+        recipe = RECIPES[check_choice(recipe, RECIPES, "recipe")]
+    data = _labelled(network, images, labels, "images", "labels")
+    held_out = None
+    if validation is not None:
+        held_out = _labelled(network, *validation, "validation[0]", "validation[1]")
+    run = Run(network, data, recipe, check_integer(seed, "seed"), held_out, penalty)
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and path.exists():
+        run.resume(read(path), path)
+    while not run.finished:
+        run.record(_validated(run.epoch(), network, held_out))
+        if path is not None:
+            write(path, run.state())
+    network.eval()
+    return run.history
+
+
+def _labelled(
+    network: nn.Module, images: ArrayLike, labels: ArrayLike, x_name: str, y_name: str
+) -> LabelledImages:
+    """Check images and labels against each other and the network."""
+    x = check_images(images, x_name)
+    n_classes = predict_logits(network, x[:1]).shape[1]
+    return LabelledImages(x, check_labels(labels, len(x), n_classes, name=y_name))
+
+
+def _validated(epoch: Epoch, network: nn.Module, data: LabelledImages | None) -> Epoch:
+    """Add NLL and accuracy on held-out data."""
+    if data is None:
+        return epoch
+    logits, y = torch.from_numpy(predict_logits(network, data.x)).double(), torch.from_numpy(data.y)
+    accuracy = (logits.argmax(1) == y).double().mean().item()
+    nll = functional.cross_entropy(logits, y).item()
+    return replace(epoch, validation_nll=nll, validation_accuracy=accuracy)

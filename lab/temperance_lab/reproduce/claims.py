@@ -1,0 +1,316 @@
+"""The paper's claims, each with a rule that the records decide.
+
+A rule counts the cases in which the claim is true. "Holds" means in every case, "does not hold" in
+fewer than half, "partly" what is between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance_lab.reproduce.lookup import Lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from temperance_lab.reproduce.record import Record
+
+    Cases = Iterable[bool | np.bool_]
+
+__all__ = ["CLAIMS", "Claim", "Verdict", "check"]
+
+NOTHING = "uncalibrated"
+SMALL = 0.01  # gap of two Brier scores
+NAME = {"nll": "NLL", "brier": "Brier"}
+# What decides a claim about an item, and what is one case of it.
+SCORE = {"table-1": "nll", "label-noise": "nll"} | dict.fromkeys(
+    ("figure-shift", "figure-corruptions", "probabilistic", "combination"), "brier"
+)
+CASE = {
+    "table-1": "row",
+    "label-noise": "network and share of noise",
+    "figure-shift": "degree",
+    "figure-corruptions": "severity",
+    "probabilistic": "setting",
+    "combination": "setting",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is said, where, and the rule that decides it. ``ours`` marks what the paper lacks."""
+
+    item: str
+    says: str
+    rule: str
+    cases: Callable[[Lookup], Cases]
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A claim and the cases in which it is true."""
+
+    claim: Claim
+    true: int
+    n: int
+
+    @property
+    def word(self) -> str:
+        """Return the verdict in words."""
+        if self.n == 0:
+            return "not run"
+        if self.true == self.n:
+            return f"holds in all {self.n}"
+        share = f"in {self.true} of {self.n}"
+        return f"partly: {share}" if 2 * self.true >= self.n else f"does not hold: {share}"
+
+
+def check(records: Mapping[str, Iterable[Record]]) -> list[Verdict]:
+    """Return the verdict on every claim, from the records of each item."""
+    tables = {item: Lookup(some) for item, some in records.items()}
+    out = []
+    for claim in CLAIMS:
+        cases = list(claim.cases(tables[claim.item])) if claim.item in tables else []
+        out.append(Verdict(claim, int(sum(map(bool, cases))), len(cases)))
+    return out
+
+
+def _below(
+    item: str, says: str, better: str, worse: str, *, margin: float = 0.0, ours: bool = False
+) -> Claim:
+    """One method is below another, or above it by less than a margin, in the item's score."""
+    metric = SCORE[item]
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            for x in t.degrees(group) or [None]:
+                if x == 0:
+                    continue  # no shift, no noise: another claim
+                a, b = t.value(group, better, metric, x), t.value(group, worse, metric, x)
+                if not np.isnan([a, b]).any():
+                    yield a < b + margin
+
+    than = f"less than {margin:g} above" if margin else "below"
+    rule = f"{NAME[metric]} of {better} {than} {worse}, by {CASE[item]}"
+    return Claim(item, says, rule, cases, ours)
+
+
+def _lowest(
+    item: str, says: str, best: str, rivals: tuple[str, ...], *, ours: bool = False
+) -> Claim:
+    """A method is below every rival that was measured."""
+    metric = SCORE[item]
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            for x in t.degrees(group) or [None]:
+                a = t.value(group, best, metric, x)
+                others = np.array([t.value(group, m, metric, x) for m in rivals])
+                if not np.isnan(a) and not np.isnan(others).all():
+                    yield a <= np.nanmin(others)
+
+    rule = f"{NAME[metric]} of {best} lowest of {', '.join((best, *rivals))}, by {CASE[item]}"
+    return Claim(item, says, rule, cases, ours)
+
+
+def _keeps_accuracy(says: str, *methods: str) -> Claim:
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            for method in methods:
+                a, b = (t.value(group, m, "accuracy") for m in (method, "uncalibrated"))
+                if not np.isnan([a, b]).any():
+                    yield bool(np.isclose(a, b, atol=1e-9))
+
+    return Claim(
+        "table-1", says, f"accuracy of {' and of '.join(methods)} unchanged, by row", cases
+    )
+
+
+def _printed(says: str, *methods: str, ours: bool = False) -> Claim:
+    """Cells of the authors' own logits are as printed."""
+
+    def cases(t: Lookup) -> Cases:
+        found = (r for r in t.records.values() if r.method in methods)
+        return (r.agrees for r in found if r.agrees is not None)
+
+    rule = f"{' and '.join(methods)} on the authors' logits within the tolerance of print, by cell"
+    return Claim("table-1", says, rule, cases, ours)
+
+
+def _noisy(says: str, share: float) -> Claim:
+    """TS on labels of which a share is wrong is worse than no calibration."""
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            ts = t.value(group, "TS", "nll", share)
+            if not np.isnan(ts):
+                yield ts > t.value(group, "uncalibrated", "nll", 0.0)
+
+    rule = f"NLL of TS at {100 * share:.0f} % noise above uncalibrated, by network"
+    return Claim("label-noise", says, rule, cases)
+
+
+def _unmoved(says: str, method: str, than: str, share: float) -> Claim:
+    """Wrong labels change the NLL of a method by less."""
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            a, b = (
+                abs(t.value(group, m, "nll", share) - t.value(group, m, "nll", 0.0))
+                for m in (method, than)
+            )
+            if not np.isnan([a, b]).any():
+                yield a < b
+
+    rule = (
+        f"change of NLL by {100 * share:.0f} % noise smaller for {method} than {than}, by network"
+    )
+    return Claim("label-noise", says, rule, cases)
+
+
+def _settled(says: str, method: str, low: int, high: int, *, ours: bool = False) -> Claim:
+    """T changes by less than a twentieth between two numbers of rows."""
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            a, b = (t.value(group, method, "temperature", x) for x in (low, high))
+            if not np.isnan([a, b]).any():
+                yield abs(np.log(b / a)) < 0.05
+
+    rule = f"T of {method} at {high:,} rows within 5 % of {low:,}, by network"
+    return Claim("sample-size", says, rule, cases, ours)
+
+
+def _steadier(says: str, method: str, than: str, most: int, *, relative: bool) -> Claim:
+    """Its spread over draws is smaller, at few rows: that of the NLL, or of T over its mean."""
+    metric = "temperature" if relative else "nll"
+
+    def spread(t: Lookup, group: str, m: str, x: float) -> float:
+        return t.spread(group, m, metric, x) / (t.value(group, m, metric, x) if relative else 1)
+
+    def cases(t: Lookup) -> Cases:
+        for group in t.groups():
+            for x in t.degrees(group):
+                a, b = (spread(t, group, m, x) for m in (method, than))
+                if x <= most and not np.isnan([a, b]).any():
+                    yield a < b
+
+    of = "T, over its mean," if relative else "NLL"
+    rule = f"spread of {of} of {method} below {than}, by network and number of rows up to {most}"
+    return Claim("sample-size", says, rule, cases)
+
+
+PAPER = ("uncalibrated", "UTS", "vector", "matrix")
+OTHERS = ("uncalibrated", "TS", "ll-Dropout", "SVI", "ensemble")
+UNDER_SHIFT = "Prior-matched scaling is better than UTS under shift"
+
+CLAIMS = (
+    _below("table-1", "UTS improves calibration for all dataset-models (5.1)", "UTS", NOTHING),
+    _below(
+        "table-1", "The same, with the prior of its code (5.1)", "UTS, mix of the draw", NOTHING
+    ),
+    _lowest("table-1", "TS calibrates better than all the other methods (5.1)", "TS", PAPER),
+    _below("table-1", "Vector scaling overfits (5.1)", "TS", "vector"),
+    _below("table-1", "Matrix scaling overfits (5.1)", "TS", "matrix"),
+    _keeps_accuracy("Methods of the TS family keep the accuracy (C.1)", "TS", "UTS"),
+    _printed("Its own numbers, without and with TS (C.1)", NOTHING, "TS"),
+    _printed("Its own numbers, UTS with the prior of its code (C.1)", "UTS, mix of the draw"),
+    _printed("Its own numbers, UTS with the prior of its text (C.1)", "UTS"),
+    _printed("Its own numbers, vector and matrix (C.1)", "vector", "matrix"),
+    _below(
+        "figure-shift",
+        "UTS is better than the uncalibrated model under shift (5.2)",
+        "UTS",
+        NOTHING,
+    ),
+    _below("figure-shift", "UTS is better than TS under shift (5.2)", "UTS", "TS"),
+    _below(
+        "figure-shift",
+        "The gap between UTS and TS-Target is small (5.2)",
+        "UTS",
+        "TS-Target",
+        margin=SMALL,
+    ),
+    _below(
+        "figure-corruptions",
+        "UTS is better than the uncalibrated model under shift (C.2)",
+        "UTS",
+        NOTHING,
+    ),
+    _below("figure-corruptions", "UTS is better than TS under shift (C.2)", "UTS", "TS"),
+    _below(
+        "figure-corruptions",
+        "UTS follows TS-Target with a small gap (C.2)",
+        "UTS",
+        "TS-Target",
+        margin=SMALL,
+    ),
+    _lowest("probabilistic", "UTS beats every probabilistic method (5.2)", "UTS", OTHERS),
+    _lowest(
+        "probabilistic",
+        "TS-Target is the best calibrated of all (5.2)",
+        "TS-Target",
+        (*OTHERS, "UTS"),
+    ),
+    _noisy("Even a small percentage of noise: TS cannot calibrate (5.3)", 0.1),
+    _noisy("TS is extremely sensitive to the noise of labels (5.3)", 0.5),
+    _unmoved("ATS is much more robust to noise than TS (supplement)", "ATS", "TS", 0.5),
+    _below("label-noise", "ATS calibrates better than TS under noise (supplement)", "ATS", "TS"),
+    _settled("At 500 rows UTS has reached its optimum (C.4)", "UTS", 500, 2_000),
+    _settled("More rows do not change UTS (C.4)", "UTS", 2_000, 10_000),
+    _steadier(
+        "ATS is more stable than TS for few rows (supplement)", "ATS", "TS", 200, relative=False
+    ),
+    _steadier("The same, its temperature (supplement)", "ATS", "TS", 200, relative=True),
+    _printed(
+        "A small penalty on matrix scaling gives what the paper prints",
+        "matrix, penalty 0.005",
+        ours=True,
+    ),
+    _settled("Bags of 2,000 rows: T does not depend on n", "UTS in bags", 2_000, 10_000, ours=True),
+    _below(
+        "table-1",
+        "Prior-matched scaling without labels improves every network",
+        "prior-matched, T only",
+        NOTHING,
+        ours=True,
+    ),
+    _below(
+        "table-1",
+        "A penalty makes matrix scaling better than TS",
+        "penalised matrix",
+        "TS",
+        ours=True,
+    ),
+    _below("figure-shift", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
+    _below("figure-corruptions", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
+    _below(
+        "figure-corruptions",
+        "Prior-matched scaling beats the temperature of target labels",
+        "prior-matched",
+        "TS-Target",
+        ours=True,
+    ),
+    _lowest(
+        "probabilistic",
+        "Prior-matched scaling beats every method without labels of the target",
+        "prior-matched",
+        (*OTHERS, "UTS"),
+        ours=True,
+    ),
+    *(
+        _below(
+            "combination",
+            f"{name} improves {what} under shift",
+            f"{baseline} + {method}",
+            baseline,
+            ours=True,
+        )
+        for baseline, what in (("ensemble", "an ensemble"), ("ll-Dropout", "ll-Dropout"))
+        for method, name in (("UTS", "UTS"), ("prior-matched", "Prior-matched scaling"))
+    ),
+)

@@ -1,0 +1,124 @@
+"""The paper's protocol: a fifth of the test rows to calibrate on, the others to judge, 20 times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._core.progress import tracked
+from temperance.metrics import evaluate
+from temperance_lab.reproduce.methods import Case, fit
+from temperance_lab.reproduce.record import Record, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from temperance.maps import Map
+    from temperance_lab.reproduce.bench import Logits
+
+    Judged = tuple[NDArray[np.float64], NDArray[np.int64]]
+    Draw = Callable[[np.random.Generator], tuple[Case, Judged]]
+
+__all__ = ["Draws", "draw_fifth", "draw_shifted", "over_draws"]
+
+METRICS = ("accuracy", "nll", "ece", "brier", "temperature")
+SHARE = 5  # a fifth
+ROWS = 2_000  # of the source at most: as many as a fifth of ten thousand
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Values of every metric and draw by method, and what stood for an answer how often."""
+
+    values: dict[str, dict[str, list[float]]]
+    notes: dict[str, Counter[str]]
+
+    def records(
+        self,
+        metrics: Iterable[str],
+        reported: Callable[[str, str], dict[str, float] | None] = lambda *_: None,
+        **shared: Any,
+    ) -> list[Record]:
+        """Return a record for every method and metric; ``shared`` are their common fields."""
+        caveat, evidence = shared.pop("caveat", ""), shared.pop("evidence")
+        out = []
+        for method, values in self.values.items():
+            notes = [caveat] if caveat else []
+            n = len(values["nll"])
+            notes += [f"{note}, in {k} of {n} draws" for note, k in self.notes[method].items()]
+            for metric in metrics:
+                if np.isnan(values[metric]).any():
+                    continue  # no temperature in a vector or a matrix
+                facts = measured(values[metric], reported(method, metric), evidence)
+                facts |= {"method": method, "metric": metric, "caveat": "; ".join(notes)}
+                out.append(Record(**shared, **facts))
+        return out
+
+
+def over_draws(draw: Draw, methods: Iterable[str], n_draws: int, seed: int = 0) -> Draws:
+    """Fit every method on every draw. A draw depends on its number and the seed alone."""
+    methods = list(methods)
+    values = {m: {metric: [] for metric in METRICS} for m in methods}
+    notes: dict[str, Counter[str]] = {m: Counter() for m in methods}
+    for i in tracked(range(n_draws), "draws"):
+        case, judged = draw(np.random.default_rng([seed, i]))
+        for method in methods:
+            fitted, note = fit(method, case)
+            if note:
+                notes[method][note] += 1
+            for metric, value in judge(fitted, *judged).items():
+                values[method][metric].append(value)
+    return Draws(values, notes)
+
+
+def judge(fitted: Map, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:
+    """Return the metrics of a map on labelled rows; accuracy in per cent."""
+    result = evaluate(np.asarray(fitted(z)), y)
+    t = fitted.parameters().get("temperature")
+    return {
+        "accuracy": 100 * result.accuracy,
+        "nll": result.nll,
+        "ece": result.ece,
+        "brier": result.brier,
+        "temperature": float("nan") if t is None else float(t),
+    }
+
+
+def draw_fifth(logits: Logits, *, noise: float = 0.0, n: int | None = None) -> Draw:
+    """Rows of one domain; a share ``noise`` of the labels to calibrate on is replaced by others.
+
+    Labels wrong at a small noise are wrong at a larger one. ``n`` rows, in place of a fifth, are
+    judged on all rows, so that every number of rows is judged on the same ones.
+    """
+
+    def draw(rng: np.random.Generator) -> tuple[Case, Judged]:
+        z, y = logits.z, logits.y
+        order = rng.permutation(len(y))
+        here = order[: len(y) // SHARE if n is None else n]
+        there = order[len(here) :] if n is None else order
+        wrong = (y[here] + rng.integers(1, z.shape[1], len(here))) % z.shape[1]
+        labels = np.where(rng.random(len(here)) < noise, wrong, y[here])
+        return Case(z[here], labels, logits.prior), (z[there], y[there])
+
+    return draw
+
+
+def draw_shifted(source: Logits, target: Logits, *, n: int | None = None) -> Draw:
+    """Rows of a shifted domain, and as many labelled rows from before the shift.
+
+    Without ``n``, 2,000 rows, which are a fifth of the paper's test sets, or half of a small one.
+    """
+    here = min(ROWS, len(target.y) // 2) if n is None else n
+
+    def draw(rng: np.random.Generator) -> tuple[Case, Judged]:
+        case, (z, y) = draw_fifth(target, n=here)(rng)
+        few = rng.permutation(len(source.y))[:here]
+        case = replace(case, source=(source.z[few], source.y[few]))
+        return case, (z, y) if n is not None else (z[here:], y[here:])
+
+    return draw

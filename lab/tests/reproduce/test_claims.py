@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from temperance_lab.reproduce import ITEMS
+from temperance_lab.reproduce.claims import CLAIMS, check
+from temperance_lab.reproduce.lookup import Lookup
+from temperance_lab.reproduce.record import Record
+
+
+def record(group, method, value, metric="nll", x=None, item="table-1", sd=0.1):
+    return Record(
+        item=item,
+        group=group,
+        dataset="d",
+        model="m",
+        method=method,
+        metric=metric,
+        x=x,
+        reproduced=value,
+        sd=sd,
+        draws=20,
+        evidence="nearest",
+    )
+
+
+def verdict(records, says):
+    item = records[0].item
+    return next(v for v in check({item: records}) if v.claim.says.startswith(says))
+
+
+TABLE = [
+    record(group, method, value)
+    for group in ("a", "b", "c")
+    for method, value in (("uncalibrated", 3.0), ("TS", 1.0), ("UTS", 2.0), ("vector", 1.5))
+]
+
+
+def test_a_claim_holds_in_every_case_or_says_in_how_many():
+    assert verdict(TABLE, "UTS improves").word == "holds in all 3"
+    one = [replace(r, reproduced=4.0) if (r.group, r.method) == ("a", "UTS") else r for r in TABLE]
+    assert verdict(one, "UTS improves").word == "partly: in 2 of 3"
+    two = [replace(r, reproduced=4.0) if r.group < "c" and r.method == "UTS" else r for r in TABLE]
+    assert verdict(two, "UTS improves").word == "does not hold: in 1 of 3"
+
+
+def test_what_was_not_measured_counts_for_nothing():
+    assert verdict(TABLE, "Matrix scaling overfits").word == "not run"
+    assert verdict(TABLE, "TS calibrates better").n == 3
+
+
+def test_agreement_with_print_is_counted_by_cell():
+    agreeing = [replace(TABLE[0], agrees=True), replace(TABLE[1], agrees=False)]
+    assert verdict(agreeing, "Its own numbers").word == "partly: in 1 of 2"
+
+
+def test_a_temperature_that_falls_with_rows_is_found():
+    facts = {"item": "sample-size", "metric": "temperature"}
+    fall = {500: 2.2, 2_000: 1.8, 10_000: 1.3}
+    falling = [record("a", "UTS", t, x=n, **facts) for n, t in fall.items()]
+    steady = [record("a", "UTS in bags", 1.8, x=n, **facts) for n in fall]
+    assert verdict(falling, "More rows do not change").word == "does not hold: in 0 of 1"
+    assert verdict(steady, "Bags of 2,000").word == "holds in all 1"
+
+
+def test_noise_that_makes_ts_worse_than_nothing():
+    base = record("a", "uncalibrated", 1.0, x=0.0, item="label-noise")
+    noisy = [record("a", "TS", v, x=s, item="label-noise") for s, v in ((0.1, 0.9), (0.5, 1.4))]
+    assert verdict([base, *noisy], "Even a small").word == "does not hold: in 0 of 1"
+    assert verdict([base, *noisy], "TS is extremely").word == "holds in all 1"
+
+
+def test_without_shift_there_is_no_case_of_shift():
+    facts = {"item": "figure-shift", "metric": "brier"}
+    rows = [
+        record("a", method, value, x=x, **facts)
+        for x in (0, 15)
+        for method, value in (("UTS", 0.3 if x == 0 else 0.1), ("TS", 0.2))
+    ]
+    assert verdict(rows, "UTS is better than TS").n == 1
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.says[:40])
+def test_every_claim_is_about_an_item_and_its_methods(claim):
+    item = ITEMS[claim.item]
+    degrees = (None,) if claim.item == "table-1" else (0.0, 0.1, 0.5, 50, 500, 2_000, 10_000)
+    records = [
+        replace(record("a", m, 1.0 + i, metric, x, claim.item), agrees=True)
+        for i, m in enumerate(item.methods)
+        for metric in ("accuracy", "nll", "brier", "temperature")
+        for x in degrees
+    ]
+    assert len(list(claim.cases(Lookup(records)))) > 0

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from temperance import InputError
+from temperance_lab.reproduce.paper_rows import ROWS, Row, reported
+from temperance_lab.reproduce.record import Record, measured, read, write
+
+CELL = {
+    "item": "table-1",
+    "group": "MNIST-Lenet-5",
+    "dataset": "MNIST",
+    "model": "Lenet-5",
+    "method": "UTS",
+    "metric": "nll",
+}
+NEEDS = {"file": "logits/a.npz", "hardware": "a GPU", "command": "temperance reproduce table-1"}
+
+
+def test_a_record_survives_its_file(tmp_path):
+    values = np.random.default_rng(0).normal(0.04, 0.001, 20)
+    full = Record(**CELL, **measured(values, {"mean": 0.0429, "std": 0.0009}, "exact"))
+    empty = Record(**CELL | {"metric": "ece"}, needs=NEEDS)
+    path = tmp_path / "deep" / "records.json"
+    write(path, [full, empty])
+    again = read(path)
+    assert [r.to_dict() for r in again] == [full.to_dict(), empty.to_dict()]
+    assert again[0].reproduced == pytest.approx(values.mean(), rel=1e-5)
+    assert json.loads(path.read_text())[0]["draws"] == 20
+    assert [p.name for p in path.parent.iterdir()] == ["records.json"]
+
+
+def test_a_cell_is_measured_or_says_what_it_needs():
+    with pytest.raises(InputError, match="either a reproduced number or what it needs"):
+        Record(**CELL)
+    with pytest.raises(InputError, match="either a reproduced number or what it needs"):
+        Record(**CELL, **measured([0.1, 0.2], None, "exact"), needs=NEEDS)
+    with pytest.raises(InputError, match="evidence must be one of"):
+        Record(**CELL, needs=NEEDS, evidence="hearsay")
+
+
+def test_a_file_with_other_fields_is_refused(tmp_path):
+    path = tmp_path / "records.json"
+    path.write_text(json.dumps([{"item": "table-1", "number": 3}]))
+    with pytest.raises(InputError, match="Fields differ"):
+        read(path)
+
+
+def test_the_interval_is_students():
+    values = np.random.default_rng(1).normal(size=20)
+    facts = measured(values, None, "nearest")
+    expected = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
+    assert facts["interval"] == pytest.approx(expected)
+    assert "agrees" not in facts
+
+
+@pytest.mark.parametrize(("off", "agrees"), [(0.0020, True), (0.0023, False)])
+def test_agreement_is_two_deviations_and_half_a_digit(off, agrees):
+    # spread .001 on both sides: 2 x .001 + .00005 = .00205
+    values = 0.04 + off + 0.001 * np.array([-1, 1]) / np.sqrt(2)
+    facts = measured(values, {"mean": 0.04, "std": 0.001}, "exact")
+    assert facts["tolerance"] == pytest.approx(0.00205)
+    assert facts["agrees"] is agrees
+    assert "agrees" not in measured(values, {"mean": 0.04, "std": 0.001}, "other weights")
+
+
+def test_the_papers_tables_are_the_papers():
+    # What it says of its own table 1: TS is best in every row, UTS better than nothing.
+    rows = [row for row in ROWS if reported(row, "TS", "nll")]
+    assert len(rows) == 12
+    for row in rows:
+        nll = {
+            m: reported(row, m, "nll") for m in ("uncalibrated", "TS", "UTS", "vector", "matrix")
+        }
+        means = {m: cell["mean"] for m, cell in nll.items() if cell}
+        assert len(means) == 5
+        assert min(means, key=lambda m: means[m]) == "TS"
+        assert means["UTS"] < means["uncalibrated"]
+        assert reported(row, "UTS", "accuracy") == reported(row, "TS", "accuracy")
+    assert reported(rows[0], "prior-matched", "nll") is None
+
+
+def test_every_row_that_is_missing_names_its_file():
+    missing = [row for row in ROWS if row.evidence == "missing"]
+    assert {row.group for row in missing} == {
+        "SVHN-DenseNet100",
+        "CIFAR10-DenseNet100",
+        "CIFAR100-DenseNet100",
+        "CIFAR100-WideResNet40-4",
+    }
+    for row in missing:
+        needs = row.needs("table-1")
+        assert row.file in needs["file"]
+        assert row.group in needs["command"]
+    assert Row("A", "B", "c.npz").group == "A-B"

@@ -1,0 +1,3 @@
+"""Arrays, checks, kernels and solvers that every other part stands on."""
+
+from __future__ import annotations

@@ -1,0 +1,149 @@
+"""A story in logits: a digit reader, and digits that arrive rotated.
+
+A LeNet-5 was trained on MNIST (``experiments/demo/make_demo_data.py``). Shipped are its logits on
+2,000 digits that it had not seen, the *source*, and on 4,000 digits rotated by 30° and by 60°, the
+*target*. Labels of the target are shipped to measure what happened; no method but the last of the
+table may look at them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance.calibrate import calibrate
+from temperance.io.formats import Table, read, write
+from temperance.maps import IDENTITY
+from temperance.methods.uts import fit_uts
+from temperance.metrics.evaluation import evaluate
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from temperance.calibrate.result import Calibration
+    from temperance.maps import Map
+
+DEGREES = (30, 60)
+SURE = 0.9  # confidence above which the story's clerk accepts an answer unseen
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method did on the rotated digits, by their labels."""
+
+    method: str
+    knows: str
+    temperature: float
+    accuracy: float
+    confidence: float
+    nll: float
+    ece: float
+    brier: float
+    accepted: int
+    accepted_wrong: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods on the digits of one rotation, and the calibration that was chosen."""
+
+    degrees: int
+    calibration: Calibration
+    outcomes: tuple[Outcome, ...]
+
+    def outcome(self, method: str) -> Outcome:
+        """Return what one method did."""
+        return next(o for o in self.outcomes if o.method == method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain facts."""
+        return {
+            "degrees": self.degrees,
+            "verdict": self.calibration.verdict,
+            "methods": [vars(outcome) for outcome in self.outcomes],
+        }
+
+
+@cache
+def load(name: str) -> Table:
+    """Return shipped rows: ``"source"``, ``"rotated_30"`` or ``"rotated_60"``.
+
+    >>> load("source").logits.shape
+    (2000, 10)
+    """
+    with as_file(files("temperance.cli") / "demo_data" / f"mnist_{name}.npz") as path:
+        return read(path)
+
+
+def class_mix() -> np.ndarray[Any, Any]:
+    """Return the share of each digit, which the clerk who scans them knows from before."""
+    source = load("source")
+    return np.bincount(_labels(source), minlength=10) / source.n
+
+
+def _labels(table: Table) -> Any:
+    assert table.labels is not None  # noqa: S101 - the shipped rows are labelled
+    return table.labels
+
+
+def compare(degrees: int) -> Comparison:
+    """Calibrate on digits rotated by so many degrees, in five ways, and measure each.
+
+    >>> compare(60).calibration.verdict
+    'improved'
+    """
+    source, target, prior = load("source"), load(f"rotated_{degrees}"), class_mix()
+    z, y = target.logits, _labels(target)
+    labelled = (source.logits, _labels(source))
+    calibration = calibrate(z, prior, labelled, classes=source.classes)
+    maps: dict[str, tuple[str, Map]] = {
+        "uncalibrated": ("nothing", IDENTITY),
+        "TS-source": ("source labels", fit_temperature(*labelled)),
+        "UTS": ("class mix", fit_uts(z, prior)),
+        "prior-matched": ("class mix, source labels", calibration.map),
+        "TS-Target": ("the target's labels", fit_temperature(z, y)),
+    }
+    outcomes = [_measure(name, knows, fitted, z, y) for name, (knows, fitted) in maps.items()]
+    return Comparison(degrees, calibration, tuple(outcomes))
+
+
+def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
+    seen = evaluate(fitted(z), y)
+    p = fitted.predict_proba(z)
+    accepted = p.max(axis=1) >= SURE
+    return Outcome(
+        name,
+        knows,
+        float(fitted.parameters()["temperature"]),
+        seen.accuracy,
+        seen.confidence,
+        seen.nll,
+        seen.ece,
+        seen.brier,
+        accepted=int(accepted.sum()),
+        accepted_wrong=int((accepted & (p.argmax(axis=1) != y)).sum()),
+    )
+
+
+def write_files(directory: Path, comparison: Comparison) -> dict[str, Path]:
+    """Write the report of a comparison and the files that it was made of, to try commands on."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = replace(load(f"rotated_{comparison.degrees}"), prior=class_mix())
+    paths = {
+        "report": directory / "report.html",
+        "calibration": directory / "calibration.json",
+        "target": directory / "target.npz",
+        "source": directory / "source.npz",
+        "labelled": directory / "labelled.npz",
+    }
+    comparison.calibration.to_html(paths["report"])
+    comparison.calibration.save(paths["calibration"])
+    write(paths["target"], replace(target, labels=None))
+    write(paths["labelled"], target)
+    write(paths["source"], load("source"))
+    return paths

@@ -1,0 +1,210 @@
+"""What a person or a program sees: tables on a terminal, plain text in a pipe, JSON on demand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from temperance.report.texts import estimate_rows, meaning, percent, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+WIDEST = 100  # characters of a line
+COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
+MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
+
+
+def show_json(facts: Any) -> None:
+    """Print facts for a program: JSON, and nothing but JSON, on stdout."""
+    print(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))  # noqa: T201
+
+
+def plain_help() -> Any:
+    """Return a look for the help without frames: for pipes and files."""
+    from cyclopts.help import DefaultFormatter, PanelSpec
+    from rich.box import Box
+
+    return DefaultFormatter(panel_spec=PanelSpec(box=Box("    \n" * 8), padding=(0, 0)))
+
+
+def working(what: str) -> AbstractContextManager[Any]:
+    """Show on a terminal that something is being done; elsewhere be silent."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
+
+
+def say(text: str = "", style: str | None = None, indent: int = 0) -> None:
+    """Print a paragraph, as wide as the terminal allows but no wider than is easily read."""
+    width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+    margin = " " * indent
+    folded = textwrap.fill(
+        printable(text),
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+    )
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(highlight=False, soft_wrap=True).print(Text(folded, style or ""))
+    else:
+        print(folded)  # noqa: T201
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], emphasis: int | None = None
+) -> None:
+    """Print rows under a header, numbers to the right: boxes on a terminal, spaces in a pipe."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        for i, name in enumerate(header):
+            drawn.add_column(name, justify="right" if _numeric(rows, i) else "left")
+        for i, row in enumerate(rows):
+            drawn.add_row(*map(Text, row), style="bold" if i == emphasis else None)
+        Console(highlight=False).print(drawn)
+        return
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [
+            cell.rjust(width) if _numeric(rows, i) else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())  # noqa: T201
+
+
+def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
+    cells = [row[column] for row in rows if row[column]]
+    return bool(cells) and all(cell[0].isdigit() or cell[0] in "-–" for cell in cells)
+
+
+def show_calibration(calibration: Any) -> None:
+    """Print the verdict, what it means, the estimates and the findings."""
+    say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
+    say(meaning(calibration))
+    say()
+    columns = 2 if calibration.verdict == "refused" else 3  # without a map there is no after
+    rows = [("estimated without labels", "before", "after"), *estimate_rows(calibration)]
+    header, *rows = (row[:columns] for row in rows)
+    table(header, rows)
+    show_findings(calibration.findings)
+
+
+def show_findings(findings: Sequence[Any]) -> None:
+    """Print findings with advice, the most serious first."""
+    if not findings:
+        return
+    say()
+    for finding in findings:
+        say(f"{finding.code} {finding.severity}: {finding.title}", MARKS[finding.severity])
+        say(finding.advice, indent=6)
+
+
+def show_files(written: dict[str, Any]) -> None:
+    """Say on stderr what was written where."""
+    for what, path in written.items():
+        if path is not None:
+            print(f"wrote {what}: {path}", file=sys.stderr)  # noqa: T201
+
+
+def note(sentence: str) -> None:
+    """Say on stderr what a person should know about the result, in one line."""
+    print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
+
+
+def note_columns(prefix: str, classes: list[str] | None) -> None:
+    """Say on stderr which column of a table is which class, where the classes have names."""
+    if classes is None or classes == [str(k) for k in range(len(classes))]:
+        return
+    shown = ", ".join(name[:40] for name in classes[:20]) + (", …" if len(classes) > 20 else "")
+    note(f"{prefix}_0 to {prefix}_{len(classes) - 1} are the classes {shown}.")
+
+
+def scores(evaluation: Any) -> dict[str, float]:
+    """Return the numbers of an evaluation by name."""
+    names = ("accuracy", "confidence", "nll", "brier", "ece")
+    return {name: getattr(evaluation, name) for name in names}
+
+
+def show_fit(method: str, fitted: Any, n: int, before: Any, after: Any) -> None:
+    """Print a fitted map and what it does to the rows it was fitted on."""
+    say(f"{method}, fitted on {n:,} rows", "bold")
+    t = fitted.parameters().get("temperature")
+    if t is not None:
+        side = "less" if t > 1 else "more"
+        say(f"Temperature {float(t):.4g}: the model is told to be {side} sure.")
+    say()
+    one, two = scores(before), scores(after)
+    table(
+        ("on the rows of the fit", "before", "after"),
+        [(NAMES[name], f"{one[name]:.4f}", f"{two[name]:.4f}") for name in one],
+    )
+
+
+NAMES = {
+    "accuracy": "accuracy (higher is better)",
+    "confidence": "mean confidence",
+    "nll": "NLL (lower is better)",
+    "brier": "Brier (lower is better)",
+    "ece": "ECE (lower is better)",
+}
+
+
+def show_measured(
+    n: int, groups: int | None, before: dict[str, Any], after: dict[str, Any] | None
+) -> None:
+    """Print measured metrics with their intervals."""
+    columns = [before] if after is None else [before, after]
+    names = ["value"] if after is None else ["before", "after"]
+    rows = [
+        (NAMES[name], *("{:.4f} [{:.4f}, {:.4f}]".format(*column[name]) for column in columns))
+        for name in before
+    ]
+    among = "" if groups is None else f" in {groups:,} groups"
+    table((f"measured on {n:,} labelled rows{among}", *names), rows)
+
+
+def show_artefact(held: Any, facts: dict[str, Any]) -> None:
+    """Print what an artefact holds."""
+    from temperance.calibrate.result import Calibration
+
+    say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
+    fitted = held.map if isinstance(held, Calibration) else held
+    say(f"map: {fitted.kind}, {_parameters(fitted)}")
+    about = facts.get("facts", facts)
+    if about.get("classes"):
+        mix = about.get("prior") or [None] * len(about["classes"])
+        shown = [
+            str(c)[:40] + ("" if q is None else f" {percent(q)}")
+            for c, q in zip(about["classes"], mix, strict=True)
+        ]
+        say(f"classes: {', '.join(shown[:20])}{', …' if len(shown) > 20 else ''}")
+    say(f"fitted on: {about['fitted_on'] or 'not recorded'}")
+    say("sha256: matches the content")
+    if isinstance(held, Calibration):
+        say()
+        show_calibration(held)
+
+
+def _parameters(fitted: Any) -> str:
+    parts = [
+        f"{name} {float(value):.6g}" if value.ndim == 0 else f"{name} of shape {value.shape}"
+        for name, value in fitted.parameters().items()
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,191 @@
+"""Rows of an array: NumPy, a memory map, torch or any Array API library, where it is."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from temperance._core import checks
+from temperance._core.arrays import Array, detached, is_numpy, on_host, to_numpy
+from temperance._core.threads import LARGE, n_threads
+from temperance.data.base import Block, Rows, Statistic, Totals, joined, rows_per_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+
+RESIDENT = 1 << 25  # bytes of a file that a pass leaves mapped
+APART = 16  # rows of a sample that are read before their pages are given back
+
+
+@final
+class ArrayRows(Rows):
+    """Rows of an array in memory or of a memory map.
+
+    Host arrays are read as NumPy views; an array on a device is cut into blocks there.
+    """
+
+    def __init__(
+        self,
+        logits: Array,
+        labels: NDArray[Any] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        *,
+        name: str = "logits",
+        checked: bool = False,
+        indexed: bool = False,
+    ) -> None:
+        self.logits = to_numpy(logits) if on_host(logits) else detached(logits)
+        self._labels = labels
+        self.weight = weight
+        self.n_classes = int(logits.shape[1])
+        self.labelled = labels is not None
+        self.soft = labels is not None and labels.ndim == 2
+        self.passes = 0
+        self._name = name
+        self._file = file_of(self.logits)
+        self._checked, self._indexed = checked, checked or indexed  # values; those of labels
+
+    @property
+    def n(self) -> int:
+        """Return the number of rows."""
+        return int(self.logits.shape[0])
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """Return the labels, whose values are checked when they are first asked for."""
+        if self._labels is not None and not self._indexed:
+            checks.check_indices(self._labels, self.n_classes)
+            self._indexed = True
+        return self._labels
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield slices; the first pass checks their values."""
+        return self._read(rows_per_block(self.n_classes))
+
+    def _read(
+        self, size: int, *, vouched: bool = False, labels_vouched: bool = False
+    ) -> Iterator[Block]:
+        """Yield slices of so many rows. Who vouches for values tells himself if they are unfit."""
+        check = None if self._checked else checks.BlockCheck(self._name)
+        n, labels = self.n, self._labels if labels_vouched else self.labels
+        whole = Block(self.logits, labels, self.weight)
+        release = self._releaser(size)
+        for start in range(0, n, size):
+            block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
+            if check is not None:
+                check.see(block.logits, values=not vouched)
+            yield block
+            if release is not None:
+                release()
+        if check is not None:
+            check.finish(self.n_classes)
+            self._checked = self._checked or not vouched
+
+    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
+        """Return the sum over all blocks; a small array is only one."""
+        if n_blocks > 1:
+            return super()._sum(statistic, blocks, n_blocks)
+        (block,) = blocks
+        self.passes += 1
+        return statistic(block)
+
+    def reduce_vouched(
+        self,
+        statistic: Statistic,
+        sound: Callable[[Totals], bool],
+        *,
+        labels: bool = False,
+        together: int = 1,
+    ) -> Totals:
+        """Look for values that are not in order only where the statistic tells that there are."""
+        known = self._checked and (self._indexed or not labels)
+        size = together * rows_per_block(self.n_classes)
+        blocks = self._read(size, vouched=True, labels_vouched=labels)
+
+        def quiet(block: Block) -> Totals:
+            with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
+                return statistic(block)
+
+        try:
+            totals = self._sum(quiet, blocks, -(-self.n // size))
+            if known or sound(totals):
+                self._checked, self._indexed = True, self._indexed or labels
+                return totals
+        except checks.InputError:  # of several things that are wrong the values come first
+            if known:
+                raise
+        self._checked = False
+        return self.reduce(statistic)
+
+    def _n_threads(self) -> int:
+        """Return the number of processors for a large array in memory, 1 for others."""
+        held = is_numpy(self.logits) and self._file is None
+        return n_threads() if held and self.exceeds(LARGE) else 1
+
+    def take(self, index: NDArray[np.int64]) -> Block:
+        """Return the given rows: where the array is in memory, without going through it."""
+        outside = len(index) > 0 and int(index.max()) >= self.n
+        if outside or not is_numpy(self.logits) or self._file is not None:
+            return super().take(index)
+        if not self._checked:
+            for _ in self.blocks():
+                pass
+        self.passes += 1
+        whole = Block(self.logits, self.labels, self.weight)
+        return whole.copy() if np.array_equal(index, np.arange(self.n)) else whole.pick(index)
+
+    def trust(self) -> None:
+        """Leave the check out of the first pass."""
+        self._checked = True
+
+    def every(self, stride: int) -> Rows:
+        """Return every ``stride``-th row: a view, or of a file that is mapped a copy."""
+        whole = Block(self.logits, self.labels, self.weight)
+        release = self._releaser(self.n)
+        if release is None:
+            thin = whole.pick(slice(None, None, stride))
+        else:  # rows far apart each bring in up to 2 MB around them
+            parts: list[Block] = []
+            for start in range(0, self.n, APART * stride):
+                part = whole.pick(slice(start, min(start + APART * stride, self.n), stride))
+                parts.append(part.copy())
+                release()
+            thin = joined(parts)
+        return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
+
+    def _releaser(self, size: int) -> Callable[[], None] | None:
+        """Return what is called after each block of a file that is mapped, None for other arrays.
+
+        Pages that have been read count as memory of the process for as long as the file is mapped,
+        so now and then they are given back to the system, which keeps them while it has room.
+        """
+        file = self._file
+        if file is None:
+            return None
+        row = max(abs(self.logits.strides[0]), self.n_classes * self.logits.itemsize)
+        every = max(1, RESIDENT // (row * size))
+        calls = itertools.count(1)
+
+        def release() -> None:
+            if next(calls) % every == 0:
+                file.madvise(mmap.MADV_DONTNEED)
+
+        return release
+
+
+def file_of(array: Array) -> mmap.mmap | None:
+    """Return the file that an array is a map of, if its pages can be given back."""
+    owner: Any = array
+    while isinstance(getattr(owner, "base", None), np.ndarray):
+        owner = owner.base
+    base: Any = getattr(owner, "base", None)
+    # What is not in a file, or only the changes of what is, lives in these pages and nowhere else.
+    in_file = isinstance(owner, np.memmap) and owner.mode != "c"
+    given_back = in_file and isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+    return base if given_back else None

@@ -1,0 +1,247 @@
+"""Rows in passes over blocks: what is common to all kinds of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from temperance._core import checks
+from temperance._core.arrays import Array, beside, namespace, to_numpy
+from temperance._core.progress import tracked
+from temperance._core.threads import in_threads
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LANES = 64  # rows that compiled passes lay side by side
+BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
+
+Totals = tuple[Any, ...]
+
+
+class Block(NamedTuple):
+    """Rows that are read together: logits, and labels and weights where there are any."""
+
+    logits: Array
+    labels: NDArray[Any] | None
+    weight: NDArray[np.float64] | None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.logits.shape[0])
+
+    def pick(self, rows: slice | NDArray[np.int64]) -> Block:
+        """Return some of the rows: views for a slice, copies for numbers of rows."""
+        z, y, w = self
+        whole = isinstance(rows, slice)
+        z = z[rows, :] if whole else namespace(z).take(z, beside(rows, z), axis=0)
+        return Block(z, None if y is None else y[rows], None if w is None else w[rows])
+
+    def copy(self) -> Block:
+        """Return the same rows in memory of their own."""
+        xp = namespace(self.logits)
+        y, w = self.labels, self.weight
+        return Block(
+            xp.asarray(self.logits, copy=True),
+            None if y is None else y.copy(),
+            None if w is None else w.copy(),
+        )
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Return the rows of several blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    z, y, w = zip(*blocks, strict=True)
+    return Block(
+        namespace(z[0]).concat(list(z), axis=0),
+        None if y[0] is None else np.concatenate(y),
+        None if w[0] is None else np.concatenate(w),
+    )
+
+
+Statistic = Callable[[Block], Totals]
+
+
+class Rows(ABC):
+    """Rows of logits that can be read again and again."""
+
+    n_classes: int
+    passes: float  # full passes so far; a partial pass counts by its share
+    labelled: bool  # whether the rows carry labels
+    soft: bool  # whether these are probabilities of the classes
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, in order."""
+
+    def reduce(self, statistic: Statistic) -> Totals:
+        """Return the sum of ``statistic`` over all blocks: one pass."""
+        return self._sum(statistic, self.blocks(), self._n_blocks())
+
+    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
+        total: Totals | None = None
+        shown = tracked(blocks, f"blocks in pass {int(self.passes) + 1}", n_blocks)
+        n = self._n_threads()
+        for part in in_threads(statistic, shown, n) if n > 1 else map(statistic, shown):
+            total = part if total is None else add(total, part)
+        if total is None:
+            msg = "logits must have at least one row. Got an empty stream instead."
+            raise checks.InputError(msg)
+        self.passes += 1
+        return total
+
+    def reduce_vouched(
+        self,
+        statistic: Statistic,
+        sound: Callable[[Totals], bool],
+        *,
+        labels: bool = False,
+        together: int = 1,
+    ) -> Totals:
+        """Return the same of a statistic that tells whether the values were fit to compute with.
+
+        Rows in memory need not look for NaN and infinity then, nor for ``labels`` that are none if
+        it tells of those too, unless it says that there are some. One that makes no copies of a
+        block is given several of those ``together``.
+        """
+        del sound, labels, together
+        return self.reduce(statistic)
+
+    def _n_blocks(self) -> int:
+        """Return the number of blocks, 0 where it is not known yet."""
+        return -(-self.n // rows_per_block(self.n_classes))
+
+    def _n_threads(self) -> int:
+        """Return how many threads a pass is worth: blocks that are read come one at a time."""
+        return 1
+
+    def exceeds(self, elements: int) -> bool:
+        """Return whether there are more logits than that, reading no further than needed."""
+        return self.n * self.n_classes > elements
+
+    def draw(self, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
+        """Return the numbers of at most ``n_rows`` rows, drawn without repetition, in order."""
+        n = self.n
+        return np.arange(n) if n <= n_rows else np.sort(shuffled(n, n_rows, seed))
+
+    def take(self, index: NDArray[np.int64]) -> Block:
+        """Return the given rows as one block of NumPy arrays, in that order: one pass."""
+        order = np.argsort(index, kind="stable")
+        wanted = index[order]
+        parts: list[Block] = []
+        start = 0
+        for block in self.blocks():
+            first, last = np.searchsorted(wanted, (start, start + block.n))
+            if last > first or not parts:
+                part = block.pick(wanted[first:last] - start)
+                parts.append(part._replace(logits=to_numpy(part.logits)))
+            start += block.n
+        self.passes += 1
+        if len(wanted) and wanted[-1] >= start:
+            msg = f"index must lie below the number of rows, {start}. Got {wanted[-1]} instead."
+            raise checks.InputError(msg)
+        return joined(parts).pick(np.argsort(order, kind="stable"))
+
+    def head(self, n_rows: int) -> Rows:
+        """Return ``n_rows`` rows, or up to twice as many, at equal distances."""
+        stride = stride_of(self.n, n_rows)
+        return self if stride == 1 else self.every(stride)
+
+    @abstractmethod
+    def every(self, stride: int) -> Rows:
+        """Return the rows 0, stride, 2 stride and so on."""
+
+    def trust(self) -> None:  # noqa: B027 - most rows have nothing to do
+        """Do not check values: these rows are a sample of others, whose first pass will."""
+
+    def mapped(self, function: Callable[[Array], Array]) -> Rows:
+        """Return the same rows with ``function`` of their logits, such as a map, in their place.
+
+        It is applied to each block as it is read, so that nothing is held.
+        """
+        return MappedRows(self, function)
+
+
+def add(left: Totals, right: Totals) -> Totals:
+    """Return two tuples of statistics, added entry by entry."""
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def rows_per_block(n_classes: int) -> int:
+    """Return how many rows are read together: a multiple of what kernels lay side by side."""
+    n = BLOCK // n_classes
+    return max(1, n - n % LANES if n > LANES else n)
+
+
+def stride_of(n: int, n_rows: int) -> int:
+    """Return the power of two by which n rows are thinned to ``n_rows`` or up to twice as many.
+
+    Powers of two nest, so a stream of unknown length can be thinned while it goes by.
+    """
+    return 1 << max(0, (n // max(1, n_rows)).bit_length() - 1)
+
+
+def shuffled(n: int, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
+    """Return ``n_rows`` of the numbers below n in random order, in memory that n does not rule."""
+    return seed.choice(n, n_rows, replace=False)
+
+
+@final
+class MappedRows(Rows):
+    """Rows seen through a map; see `Rows.mapped`."""
+
+    def __init__(self, rows: Rows, function: Callable[[Array], Array]) -> None:
+        self.rows = rows
+        self.function = function
+        self.n_classes = rows.n_classes
+        self.labelled, self.soft = rows.labelled, rows.soft
+        self.passes = 0
+
+    @property
+    def n(self) -> int:
+        """Return the number of rows."""
+        return self.rows.n
+
+    def exceeds(self, elements: int) -> bool:
+        """Ask the rows themselves."""
+        return self.rows.exceeds(elements)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks of the rows, mapped."""
+        return map(_Through(self.function), self.rows.blocks())
+
+    def reduce(self, statistic: Statistic) -> Totals:
+        """Map and sum where the rows are."""
+        through = _Through(self.function)
+        self.passes += 1
+        return self.rows.reduce(lambda block: statistic(through(block)))
+
+    def take(self, index: NDArray[np.int64]) -> Block:
+        """Map the rows that are taken."""
+        self.passes += 1
+        return _Through(self.function)(self.rows.take(index))
+
+    def every(self, stride: int) -> Rows:
+        """Map some of the rows."""
+        return MappedRows(self.rows.every(stride), self.function)
+
+
+class _Through(NamedTuple):
+    """From a block to the same block with a function of its logits."""
+
+    function: Callable[[Array], Array]
+
+    def __call__(self, block: Block) -> Block:
+        mapped = self.function(block.logits)
+        checks.check_mapped(block.logits, mapped)
+        return block._replace(logits=mapped)

@@ -1,0 +1,3 @@
+"""Other libraries: scikit-learn, PyTorch, and a check for calibrators of others."""
+
+from __future__ import annotations

@@ -1,0 +1,239 @@
+"""Run a model over a loader: all logits at once, or batch by batch and again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, IterableDataset
+
+from temperance._core.checks import InputError, check_scores
+from temperance._core.progress import tracked
+from temperance.data.convert import two_columns
+from temperance.interop.torch.exchange import (
+    Step,
+    device_of,
+    find_logits,
+    is_one_logit,
+    run,
+    to_device,
+)
+
+
+def collect_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Run a model over a loader and return its logits, and the labels if the loader has them.
+
+    The model runs in evaluation mode and without gradients; afterwards every submodule is back in
+    the mode it was in, also after an error. An autocast context around the call is kept to, and the
+    dtype of the logits is kept. A progress bar shows on a terminal when it takes over a second.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its output is a tensor, a tuple that starts with one, a dict with ``"logits"`` or ``"out"``,
+        or an object with ``.logits``, as Hugging Face models return.
+    loader : iterable of batches
+        A batch is ``x``, ``(x, y)``, ``(x, y, metadata)`` or a dict with the labels under
+        ``"labels"``, ``"label"``, ``"targets"`` or ``"target"``. Where ``x`` is a tuple or a dict,
+        it becomes positional or keyword arguments.
+    device : optional
+        Where batches go. By default, where the model is. The model itself is never moved.
+    step : callable, optional
+        ``step(model, batch) -> (output, labels or None)`` for batches and models of another form.
+
+    Returns
+    -------
+    logits : torch.Tensor of shape (n, K), on the CPU
+        A binary head with one logit ``s`` gives the two columns ``(0, s)`` of `binary_logits`; its
+        labels 0.0 and 1.0 become integers. Dense logits (n, C, H, W) are for `dense_logits`.
+    labels : torch.Tensor of shape (n,), on the CPU, or None
+
+    See Also
+    --------
+    stream_logits : the same, batch by batch, without holding everything.
+
+    Examples
+    --------
+    >>> import torch, temperance as tp
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3)).train()
+    >>> data = torch.utils.data.TensorDataset(torch.randn(10, 2, 2), torch.arange(10) % 3)
+    >>> logits, labels = tp.torch.collect_logits(model, torch.utils.data.DataLoader(data, 4))
+    >>> logits.shape, labels.shape, model.training
+    (torch.Size([10, 3]), torch.Size([10]), True)
+    """
+    stream = stream_logits(model, loader, device=device, step=step)
+    with evaluating(model):
+        pieces = [(_kept(z), None if y is None else _kept(y)) for z, y in stream]
+    _check_sizes([z for z, _ in pieces])
+    logits = torch.cat([z for z, _ in pieces])
+    if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
+        check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
+    labels = [y for _, y in pieces if y is not None]
+    return logits, torch.cat(labels) if labels else None
+
+
+def stream_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+) -> LogitStream:
+    """Return what `collect_logits` collects as an iterable of ``(logits, labels)`` batches.
+
+    Nothing is kept: each pass runs the model over the loader again, so memory is that of one batch,
+    and a fit costs as many runs as it makes passes (a temperature: two or three). Logits stay on
+    the device of the model. The loader must yield the same batches each time, in any order: switch
+    random augmentation off.
+
+    Parameters are those of `collect_logits`.
+
+    Examples
+    --------
+    >>> import torch, temperance as tp
+    >>> loader = [(torch.randn(4, 2), torch.tensor([0, 1, 2, 0]))] * 2
+    >>> stream = tp.torch.stream_logits(torch.nn.Linear(2, 3), loader)
+    >>> [z.shape for z, y in stream]
+    [torch.Size([4, 3]), torch.Size([4, 3])]
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"model must be a torch.nn.Module. Got {type(model).__name__} instead; load the model "
+            f"first, or wrap a function in a module."
+        )
+    if isinstance(loader, Dataset) and not isinstance(loader, IterableDataset):
+        raise InputError(
+            f"loader must yield batches. Got {type(loader).__name__}, which holds single examples; "
+            f"wrap it in a torch DataLoader."
+        )
+    if not isinstance(loader, Iterable) or isinstance(loader, (str, bytes, Tensor)):
+        raise InputError(
+            f"loader must be an iterable of batches, such as a torch DataLoader. Got "
+            f"{type(loader).__name__} instead; one batch is passed as [batch]."
+        )
+    return LogitStream(model, loader, _destination(model, device), step or run)
+
+
+@final
+class LogitStream:
+    """The logits of a model over a loader, computed anew on each pass; see `stream_logits`."""
+
+    def __init__(
+        self, model: nn.Module, loader: Iterable[Any], device: torch.device | None, step: Step
+    ) -> None:
+        self.model = model
+        self.loader = loader
+        self.device = device
+        self.step = step
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        first: tuple[tuple[int, ...], bool] | None = None
+        for i, batch in enumerate(tracked(self.loader, "batches")):
+            # Both end before the yield, for the caller may never come back.
+            with torch.no_grad(), evaluating(self.model):
+                output, y = self.step(self.model, to_device(batch, self.device))
+            z = find_logits(output)[0].detach().as_subclass(Tensor)
+            labels = None if y is None else _as_labels(y, z, i)
+            form = (tuple(z.shape[1:2]), labels is not None)
+            first = first or form
+            _check_form(form, first, i)
+            if z.ndim < 3 and is_one_logit(z):
+                z = two_columns(z)
+                labels = None if labels is None else _integral(labels)
+            yield z, labels
+        if first is None:
+            raise InputError("loader must yield at least one batch. Got none; was it used up?")
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, and every submodule back into its own mode after."""
+    before = [(m, m.training) for m in model.modules() if hasattr(m, "training")]  # frozen: none
+    try:
+        with suppress(NotImplementedError):  # an exported program: its mode was settled at export
+            model.eval()
+        yield
+    finally:
+        for module, training in before:  # parents come before their children
+            if module.training != training:
+                module.train(training)  # not the flag alone: some models do more in train()
+
+
+def _destination(model: nn.Module, device: torch.device | str | None) -> torch.device | None:
+    here = device_of(model)
+    if device is None or here is None:
+        return here if device is None else torch.device(device)
+    there = torch.device(device)
+    types = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())}
+    if there.type not in types:
+        raise InputError(
+            f"device must be where the model is. Got {str(there)!r}, but the model is on {here}; "
+            f"call model.to({str(there)!r}) first."
+        )
+    return there
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    """Copy to the host: a slice would keep alive what it was cut from."""
+    return tensor.to("cpu", copy=True)
+
+
+def _as_labels(y: Any, z: Tensor, batch: int) -> Tensor:
+    """Return the labels of a batch as a tensor with one row per row of logits."""
+    n = z.shape[0] if z.ndim else 1
+    try:
+        labels = torch.as_tensor(y).as_subclass(Tensor)
+        if z.ndim < 3 and labels.numel() == n:
+            return labels.reshape(n)  # one index per row; loaders give (n, 1) too
+        good = labels.shape == z.shape if z.ndim < 3 else labels.shape[:1] == (n,)
+        got = f"shape {tuple(labels.shape)}"
+    except (TypeError, ValueError, RuntimeError):
+        labels, good, got = y, False, type(y).__name__
+    if not good:
+        raise InputError(
+            f"labels must be numbers, one per row of logits. Batch {batch} has logits of shape "
+            f"{tuple(z.shape)} and labels of {got}; say what is what with step=lambda model, "
+            f"batch: (output, labels), where labels may be None."
+        )
+    return labels
+
+
+def _check_form(form: tuple[Any, bool], first: tuple[Any, bool], batch: int) -> None:
+    if form[0] != first[0]:
+        raise InputError(
+            f"model must return the same number of classes for every batch. Batch {batch} has "
+            f"shape {_shape(form[0])} after {_shape(first[0])}; does it squeeze a batch of one row?"
+        )
+    if form[1] != first[1]:
+        raise InputError(
+            f"loader must yield labels with every batch or with none. Batch {batch} has "
+            f"{'labels' if form[1] else 'none'}, unlike the first."
+        )
+
+
+def _shape(classes: tuple[int, ...]) -> str:
+    return f"(n, {classes[0]})" if classes else "(n,)"
+
+
+def _check_sizes(logits: list[Tensor]) -> None:
+    sizes = {tuple(z.shape[1:]) for z in logits}
+    if len(sizes) > 1:
+        raise InputError(
+            f"model must return logits of one size to be collected. Got sizes {sorted(sizes)}; use "
+            f"dense_logits(stream_logits(model, loader)), which flattens each batch."
+        )
+
+
+def _integral(y: Tensor) -> Tensor:
+    """Targets of a binary cross-entropy, 0.0 and 1.0, as class indices; others as they are."""
+    whole = y.to(torch.int64)
+    return whole if y.is_floating_point() and bool((whole == y).all()) else y

@@ -1,0 +1,159 @@
+"""Dense predictions as rows: every pixel, voxel or token is a row, read without a flat copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from temperance._core.arrays import (
+    Array,
+    as_array,
+    as_floating,
+    beside,
+    detached,
+    namespace,
+    on_host,
+    to_numpy,
+)
+from temperance._core.checks import InputError
+from temperance.data import Block, StreamRows, rows_per_block
+from temperance.data.convert import two_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Batch = tuple[Any, Any]
+
+
+def dense_logits(
+    logits: object, labels: object = None, *, ignore_index: int | None = 255, axis: int = 1
+) -> StreamRows:
+    """Return dense logits (B, C, H, W) as rows (n, C) that every fit reads, flattened lazily.
+
+    Row by row this is ``z.movedim(1, -1).reshape(-1, C)`` without the pixels whose label is
+    ``ignore_index``. No flat copy is made: pixels are cut out block by block, on the device where
+    they are.
+
+    Parameters
+    ----------
+    logits : array of shape (B, C, ...), or an iterable of batches (logits, labels)
+        With `stream_logits(model, loader)`, a fit runs the model once per pass and holds one batch
+        at a time. One channel is a binary head: it becomes the two columns of `binary_logits`.
+    labels : array of shape (B, ...) or (B, 1, ...), optional
+        A class index per pixel. Batches bring their own.
+    ignore_index : int or None
+        The label of pixels to leave out: often 255, sometimes -100 (PyTorch's default) or -1.
+        Without labels nothing is left out.
+    axis : int
+        Where the classes are: 1, or -1 for token classifiers (B, L, C).
+
+    Examples
+    --------
+    >>> import torch, temperance as tp
+    >>> z = torch.randn(2, 5, 8, 8)
+    >>> y = torch.randint(5, (2, 8, 8))
+    >>> y[:, 0] = 255
+    >>> rows = tp.torch.dense_logits(z, y)
+    >>> rows.n, rows.n_classes
+    (112, 5)
+    """
+    array = None if isinstance(logits, (list, tuple)) else as_array(logits)
+    if array is not None:
+        return _rows([(array, labels)], ignore_index, axis)
+    if labels is not None or not isinstance(logits, Iterable) or isinstance(logits, Iterator):
+        raise InputError(
+            f"logits must be an array of shape (B, C, ...), or batches (logits, labels) that can "
+            f"be iterated again. Got {type(logits).__name__}; run a model over a loader with "
+            f"stream_logits(model, loader)."
+        )
+    return _rows(logits, ignore_index, axis)
+
+
+def _rows(batches: Iterable[Batch], ignore_index: int | None, axis: int) -> StreamRows:
+    pixels = Pixels(batches, ignore_index, axis)
+    return StreamRows(lambda: pixels)
+
+
+@final
+class Pixels:
+    """Blocks of the pixels of dense logits, cut out anew whenever they are iterated."""
+
+    def __init__(self, batches: Iterable[Batch], ignore_index: int | None, axis: int) -> None:
+        self.batches = batches
+        self.ignore_index = ignore_index
+        self.axis = axis
+
+    def __iter__(self) -> Iterator[Block]:
+        for logits, y in self.batches:
+            yield from _pixels(_channels_last(logits, self.axis), y, self.ignore_index)
+
+
+def _channels_last(z: Any, axis: int) -> Array:
+    """Return dense logits as a view (B, ..., C)."""
+    array = as_array(z)
+    array = None if array is None else as_floating(array)
+    if array is None or array.ndim < 3:
+        got = type(z).__name__ if array is None else f"shape {tuple(array.shape)}"
+        raise InputError(
+            f"logits must be dense, of shape (B, C, ...). Got {got}; rows of shape (n, K) need no "
+            f"flattening."
+        )
+    array = to_numpy(array) if on_host(array) else detached(array)
+    return namespace(array).moveaxis(array, axis, -1)
+
+
+def _n_classes(z: Array) -> int:
+    return max(2, int(z.shape[-1]))  # one channel is a binary head
+
+
+def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Block]:
+    """Yield blocks of pixels of a batch (B, ..., C)."""
+    xp = namespace(z)
+    k = int(z.shape[-1])
+    y = (
+        None
+        if labels is None
+        else _dense_labels(labels, tuple(z.shape[:-1]), _n_classes(z), ignore_index)
+    )
+    size = rows_per_block(k)
+    for b in range(z.shape[0]):
+        flat = xp.reshape(z[b, ...], (-1, k))
+        for start in range(0, flat.shape[0], size):
+            piece = flat[start : start + size, :]
+            wanted = None
+            if y is not None:
+                wanted = y[b, start : start + size]
+                keep = wanted >= 0
+                if not keep.all():
+                    wanted, piece = wanted[keep], piece[beside(keep, z), :]
+            if piece.shape[0]:
+                yield Block(two_columns(piece) if k == 1 else piece, wanted, None)
+
+
+def _dense_labels(
+    labels: object, shape: tuple[int, ...], k: int, ignore_index: int | None
+) -> NDArray[np.int64]:
+    """Return labels as (B, pixels), with -1 for what is to be ignored."""
+    array = as_array(labels)
+    y: NDArray[Any] = np.empty(0) if array is None else to_numpy(array)
+    if y.shape == (shape[0], 1, *shape[1:]):
+        y = y[:, 0]
+    if y.shape != shape:
+        raise InputError(
+            f"labels must have shape {shape}, one per pixel of the logits. Got {y.shape}; resize "
+            f"the logits to the labels first."
+        )
+    whole = y.astype(np.int64).reshape(shape[0], -1)
+    ignored = whole == ignore_index if ignore_index is not None else np.zeros(whole.shape, bool)
+    bad = (whole < 0) | (whole >= k) | (whole != y.reshape(whole.shape))
+    bad &= ~ignored
+    if bad.any():
+        image, pixel = (int(i) for i in np.argwhere(bad)[0])
+        value = y.reshape(whole.shape)[image, pixel]
+        raise InputError(
+            f"labels must lie in 0..{k - 1} or be ignore_index={ignore_index}. Pixel {pixel} of "
+            f"image {image} holds {value}; name the label to leave out with ignore_index."
+        )
+    return np.where(ignored, -1, whole)

@@ -1,0 +1,397 @@
+"""Save and load: one file, checked before it is believed, never a pickle.
+
+An artefact holds facts, one per line, as JSON::
+
+    {
+    "format": "temperance",
+    "version": 1,                    of the format; a newer one is refused
+    "package": "0.1.0",
+    "kind": "map",                   or "calibration"
+    "map": {"kind": "temperature", "temperature": 1.44},
+    "classes": ["cat", "dog"],       or null
+    "prior": [0.5, 0.5],             or null
+    "fitted_on": "9f86d081884c…",    sha256 of the data, or null
+    "findings": [],
+    "sha256": "2c26b46b68ff…"        of all the above
+    }
+
+A float is written with the digits that give it back exactly, so the same map gives the same bytes.
+A path that ends in ``.safetensors`` stores the same facts in the header of a safetensors file and
+the arrays of the map in binary: for a matrix over many classes (K = 1,000: 8 MB instead of 20).
+
+The hash guards against damage, not against malice: who can change a file can change its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from temperance._core import checks
+from temperance._core.arrays import as_array, is_numpy, to_numpy
+from temperance._core.checks import InputError
+from temperance._version import __version__
+from temperance.maps import MAPS, Map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    Facts = dict[str, Any]
+    Tensors = Mapping[str, NDArray[np.float64]]
+
+FORMAT = "temperance"
+VERSION = 1
+LIMIT = 128 << 20  # bytes; a larger file is no calibration
+BLOCK = 1 << 24  # bytes hashed at a time
+
+
+@runtime_checkable
+class Storable(Protocol):
+    """What `save` accepts besides a map: an object that turns itself into facts.
+
+    Its class calls `register` with its kind and the function that turns the facts back.
+    """
+
+    @property
+    def kind(self) -> str:
+        """Return the kind under which the class is registered."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-able facts; a map among them under ``"map"``, by `describe_map`."""
+        ...
+
+
+def save(
+    obj: object,
+    path: str | os.PathLike[str],
+    *,
+    classes: object = None,
+    prior: object = None,
+    fitted_on: str | None = None,
+) -> None:
+    """Write a map or a calibration to one file, whole or not at all.
+
+    The file is written beside its final place, flushed to the disk and renamed, so a crash leaves
+    the old file or the new one, never a part.
+
+    Parameters
+    ----------
+    obj : Map or Calibration
+    path : path of the file
+        ``.safetensors`` stores arrays in binary; everything else is JSON.
+    classes, prior : sequences of length K, optional
+        With a map: class names in the order of the columns, and the class prior it was fitted for.
+    fitted_on : str, optional
+        With a map: `fingerprint` of the data it was fitted on.
+
+    Examples
+    --------
+    >>> import tempfile, temperance as tp
+    >>> path = tempfile.mkdtemp() + "/map.json"
+    >>> tp.save(tp.Temperature(1.44), path, classes=["cat", "dog"])
+    >>> tp.load(path)
+    Temperature(temperature=1.44)
+    """
+    if isinstance(obj, Map):
+        kind, facts = "map", _map_facts(obj, classes, prior, fitted_on)
+    elif isinstance(obj, Storable) and (classes, prior, fitted_on) == (None, None, None):
+        kind, facts = obj.kind, obj.to_dict()
+    else:
+        way_out = "; of a fitted estimator take its map_" if hasattr(obj, "map_") else " instead"
+        msg = f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}."
+        raise InputError(msg)
+    header = {"format": FORMAT, "version": VERSION, "package": __version__, "kind": kind}
+    target = _target(path)
+    pack = _to_safetensors if target.suffix == ".safetensors" else _to_json
+    data = pack(header | facts)
+    if len(data) > LIMIT:
+        msg = f"the artefact must stay below {LIMIT >> 20} MB. Got {len(data) >> 20} MB: "
+        raise InputError(msg + "save to a path that ends in .safetensors, or fit fewer parameters.")
+    _replace(target, data)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the map or the calibration that `save` wrote.
+
+    A damaged file, a newer format, a wrong hash, a value that no fit produces (NaN, a temperature
+    that is not positive, wrong lengths) raise `InputError`, which says what is wrong.
+    """
+    facts = read(path)
+    kind = facts.get("kind")
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise _refuse(path, f"holds an object of unknown kind {kind!r}")
+    reader = _READERS[kind]
+    try:
+        return reader(facts)
+    except InputError as error:
+        raise _refuse(path, f"holds a wrong value: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _refuse(path, f"lacks a fact or holds one of a wrong type ({error!r})") from None
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the facts of an artefact after checking format and hash, without building anything."""
+    data = _bytes_of(path)
+    # A safetensors file begins with the length of its header, a multiple of 8; "{" is odd.
+    unpack = _from_json if data[:1] == b"{" else _from_safetensors
+    try:
+        facts, tensors = unpack(data)
+        own_hash = _hash({n: v for n, v in facts.items() if n != "sha256"}, tensors)
+    except InputError as error:
+        raise _refuse(path, str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise _refuse(path, f"is damaged ({error})") from None
+    if facts.get("format") != FORMAT:
+        raise _refuse(path, "is not a temperance artefact")
+    version = facts.get("version")
+    if type(version) is not int or version < 1:
+        raise _refuse(path, f"has the impossible format version {version!r}")
+    if version > VERSION:
+        raise _refuse(path, f"has format {version}, newer than {VERSION}: update temperance")
+    if facts.pop("sha256", None) != own_hash:
+        raise _refuse(path, "does not match its own sha256: it was damaged or edited by hand")
+    if tensors:
+        described = facts.get("map")
+        facts["map"] = (described if isinstance(described, dict) else {}) | dict(tensors)
+    return facts
+
+
+def register(kind: str, reader: Callable[[dict[str, Any]], object]) -> None:
+    """Let `load` build objects of a kind from their facts."""
+    _READERS[kind] = reader
+
+
+def describe_map(fitted: Map) -> dict[str, Any]:
+    """Return a map as plain facts: its kind and its parameters."""
+    return {"kind": fitted.kind} | {k: v.tolist() for k, v in fitted.parameters().items()}
+
+
+def build_map(facts: Mapping[str, Any]) -> Map:
+    """Return the map that `describe_map` described."""
+    parameters = {name: value for name, value in facts.items() if name != "kind"}
+    make = MAPS.get(facts["kind"])
+    if make is None:
+        known = ", ".join(MAPS)
+        msg = f"the kind of a map must be one of {known}. Got {facts['kind']!r} instead."
+        raise InputError(msg)
+    return make(**parameters)
+
+
+def fingerprint(*arrays: object) -> str:
+    """Return the sha256 of the values, shapes and dtypes of arrays; None counts as absent.
+
+    >>> import numpy as np
+    >>> z = np.zeros((2, 2))
+    >>> fingerprint(z) == fingerprint(z.copy(order="F")), fingerprint(z) == fingerprint(z + 1)
+    (True, False)
+    """
+    total = hashlib.sha256()
+    for position, values in enumerate(arrays):
+        array = None if values is None else as_array(values)
+        if array is None and values is not None:
+            msg = f"array {position} must be an array. Got {type(values).__name__} instead."
+            raise InputError(msg)
+        total.update(b"absent" if array is None else _digest(to_numpy(array)))
+    return total.hexdigest()
+
+
+def _digest(array: NDArray[Any]) -> bytes:
+    if array.dtype.hasobject:
+        array = np.asarray(array.tolist())
+    if array.dtype.hasobject:
+        msg = "arrays must hold numbers or names. Got objects instead."
+        raise InputError(msg)
+    little = array.dtype.newbyteorder("<")
+    digest = hashlib.sha256(f"{little.str}{array.shape}".encode())
+    rows = np.atleast_1d(array)
+    step = max(1, BLOCK // max(1, rows[:1].nbytes))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        digest.update(np.ascontiguousarray(part, dtype=little).tobytes())
+    return digest.digest()
+
+
+# ------------------------------------------------------------------------------------- maps
+
+
+def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -> Facts:
+    names = None if classes is None else _names(classes, fitted.n_classes)
+    k = fitted.n_classes if names is None else len(names)
+    q = None if prior is None else checks.check_prior(prior, k or _length(prior))
+    if fitted_on is not None and not _is_sha256(fitted_on):
+        msg = f"fitted_on must be a sha256, as fingerprint() returns. Got {fitted_on!r} instead."
+        raise InputError(msg)
+    return {
+        "map": describe_map(fitted),
+        "classes": names,
+        "prior": None if q is None else q.tolist(),
+        "fitted_on": fitted_on,
+        "findings": [],
+    }
+
+
+def _read_map(facts: Facts) -> Map:
+    fitted = build_map(facts["map"])
+    _map_facts(fitted, facts["classes"], facts["prior"], facts["fitted_on"])
+    return fitted
+
+
+def _names(classes: object, n_classes: int | None) -> list[Any]:
+    names = checks.check_classes(classes, n_classes or _length(classes))
+    for name in names:
+        text = isinstance(name, str) and name == name.encode(errors="ignore").decode()
+        if not (text or isinstance(name, (int, np.integer))):
+            msg = f"classes must be strings or integers. Got {name!r} of {type(name).__name__}."
+            raise InputError(msg)
+    return [str(name) if isinstance(name, str) else int(name) for name in names]
+
+
+def _length(values: object) -> int:
+    try:
+        return len(cast("Any", values))
+    except TypeError:  # no sequence, or an array without dimensions
+        return 0
+
+
+def _is_sha256(text: object) -> bool:
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], object]] = {"map": _read_map}
+
+# ------------------------------------------------------------------------------------ formats
+
+
+def _hash(facts: Facts, tensors: Tensors) -> str:
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode() + _digest(tensors[name]))
+    return digest.hexdigest()
+
+
+def _to_json(facts: Facts) -> bytes:
+    signed = facts | {"sha256": _hash(facts, {})}
+    lines = [f"{_compact(name)}: {_compact(value)}" for name, value in signed.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Turn NumPy values into what JSON knows."""
+    if is_numpy(value) or isinstance(value, np.generic):
+        return cast("Any", value).tolist()
+    msg = f"facts must be JSON. Got {type(value).__name__} instead."
+    raise InputError(msg)
+
+
+def _from_json(data: bytes) -> tuple[Facts, Tensors]:
+    facts = json.loads(
+        data.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
+    )
+    if not isinstance(facts, dict):
+        msg = "holds no JSON object"
+        raise InputError(msg)
+    return cast("Facts", facts), {}
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> Facts:
+    facts = dict(pairs)
+    if len(facts) < len(pairs):
+        seen = [name for name, _ in pairs]
+        twice = next(name for name in seen if seen.count(name) > 1)
+        msg = f"holds the key {twice!r} twice"
+        raise InputError(msg)
+    return facts
+
+
+def _no_constant(name: str) -> float:
+    msg = f"holds {name}, which no fit produces"
+    raise InputError(msg)
+
+
+def _to_safetensors(facts: Facts) -> bytes:
+    from safetensors.numpy import save as serialise
+
+    described = facts["map"]
+    tensors = {n: np.asarray(v, np.float64) for n, v in described.items() if isinstance(v, list)}
+    facts = facts | {"map": {n: v for n, v in described.items() if n not in tensors}}
+    return serialise(tensors, {FORMAT: _compact(facts | {"sha256": _hash(facts, tensors)})})
+
+
+def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as deserialise
+
+    size = int.from_bytes(data[:8], "little")
+    try:
+        tensors = deserialise(data)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        msg = f"is neither JSON nor safetensors, or is damaged ({error})"
+        raise InputError(msg) from None
+    header = json.loads(data[8 : 8 + size], object_pairs_hook=_distinct)
+    facts, _ = _from_json(header.get("__metadata__", {}).get(FORMAT, "{}").encode())
+    return facts, tensors
+
+
+# -------------------------------------------------------------------------------------- files
+
+
+def _refuse(path: object, reason: str) -> InputError:
+    return InputError(f"the file {os.fspath(cast('Any', path))!r} cannot be loaded: it {reason}.")
+
+
+def _bytes_of(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(LIMIT + 1)
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"path must name a file that can be read. Got {path!r}: {error}."
+        raise InputError(msg) from None
+    if len(data) > LIMIT:
+        raise _refuse(path, f"is larger than {LIMIT >> 20} MB, too large for an artefact")
+    return data
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Return the file to write, links followed, in a directory that exists."""
+    try:
+        target = Path(os.path.realpath(path))
+        good = target.parent.is_dir() and not target.is_dir()
+    except (OSError, ValueError, TypeError):
+        good, target = False, Path()
+    if not good:
+        msg = f"path must name a file in a directory that exists. Got {path!r} instead."
+        raise InputError(msg)
+    return target
+
+
+def _replace(target: Path, data: bytes) -> None:
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the new name itself must reach the disk too
+        directory = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

@@ -1,0 +1,183 @@
+"""Logits in files: ``.npz``, ``.npy``, ``.csv``, ``.parquet`` and ``.safetensors``.
+
+A file is read once, or mapped and not read at all; it is written whole or not at all. Parquet may
+be a directory of files. No format runs code: pickles and object arrays are refused. What is wrong
+with a file is said in one sentence, with the place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from temperance._core.checks import InputError, check_choice
+from temperance.io.atomic import check_target, replacing
+from temperance.io.columns import first_difference, shown_name
+from temperance.io.csv import read_csv, write_csv
+from temperance.io.npy import read_array, read_npy, read_npz, write_npy, write_npz
+from temperance.io.parquet import read_parquet, write_parquet
+from temperance.io.table import Keep, Table
+from temperance.io.tensors import read_safetensors, write_safetensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FORMATS",
+    "Keep",
+    "Table",
+    "check_format",
+    "check_target",
+    "is_table",
+    "read",
+    "read_array",
+    "replacing",
+    "write",
+]
+
+FORMATS = {
+    ".npz": (read_npz, write_npz),
+    ".npy": (read_npy, write_npy),
+    ".csv": (read_csv, write_csv),
+    ".parquet": (read_parquet, write_parquet),
+    ".safetensors": (read_safetensors, write_safetensors),
+}
+TABLES = (".csv", ".parquet")  # have room for any column
+RUN_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
+
+
+def read(
+    path: str | os.PathLike[str],
+    classes: list[str] | None = None,
+    *,
+    otherwise: list[str] | None = None,
+    keep: Keep = "labels",
+) -> Table:
+    """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
+
+    Parameters
+    ----------
+    path : path of the file, or of a directory of Parquet files
+    classes : list of str, optional
+        Names of the columns. A file that has other names is refused.
+    otherwise : list of str, optional
+        Names for a file that has none and is given none: those of the map or the source.
+    keep : {"labels", "logits", "columns"}
+        Beside the logits: labels and groups; neither, and what is wrong with them does not matter;
+        or every other column of a CSV or Parquet file as it stands.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/target.npz"
+    >>> np.savez(path, logits=np.array([[2.0, 0.5], [0.1, 1.0]]), labels=[0, 1])
+    >>> read(path).labels
+    array([0, 1])
+    """
+    file = Path(path)
+    dataset = _is_folder(file)
+    suffix = ".parquet" if dataset else check_format(file)
+    if not file.is_file() and not dataset:
+        what = "a directory" if file.is_dir() else "no file there"
+        raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
+    try:
+        found = FORMATS[suffix][0](file, keep)
+        return Table(**_named(found, classes, otherwise))
+    except InputError as error:
+        place = "" if file.name in str(error) else f"{file.name}: "
+        raise InputError(f"{place}{error}") from None
+    except OSError as error:
+        msg = f"{os.fspath(path)!r} must be a file that can be read. Got {error.strerror}."
+        raise InputError(msg) from None
+
+
+def _named(
+    found: dict[str, Any], classes: list[str] | None, otherwise: list[str] | None
+) -> dict[str, Any]:
+    """Return what was found with the names of its columns: the file's own, else those given."""
+    if classes is not None:
+        _check_same(found.get("classes", classes), classes)
+        return found | {"classes": classes}
+    if otherwise is None or "classes" in found:
+        return found
+    shape = found["logits"].shape
+    if len(shape) == 2 and shape[1] != len(otherwise):
+        msg = (
+            f"logits must have {len(otherwise)} columns, for the classes {otherwise[0]!r} to "
+            f"{otherwise[-1]!r} that they go with. Got {shape[1]}."
+        )
+        raise InputError(msg)
+    return found | {"classes": otherwise}
+
+
+def _check_same(held: list[Any], given: list[str]) -> None:
+    names = [str(name) for name in held]
+    place = first_difference(names, given)
+    if place is not None:
+        mine, theirs = shown_name(names, place), shown_name(given, place)
+        msg = (
+            f"classes must be the names that the file has, in their order. Class {place} is {mine} "
+            f"in the file, and {theirs} is given: leave --classes out, or save the file again."
+        )
+        raise InputError(msg)
+
+
+def write(
+    path: str | os.PathLike[str],
+    table: Table,
+    function: Callable[[NDArray[Any]], NDArray[Any]] = lambda logits: logits,
+    name: str = "logits",
+    track: Callable[[Iterator[NDArray[Any]]], Iterable[NDArray[Any]]] = iter,
+) -> None:
+    """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
+
+    Parameters
+    ----------
+    path : path of the file
+        Its ending decides the format.
+    table : Table
+    function : callable
+        From some rows of logits to as many rows; by default they stay what they are.
+    name : {"logits", "probabilities"}
+        What the function returns.
+    track : callable
+        Is handed the blocks and hands them on: to show how far the writing is.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/calibrated.csv"
+    >>> write(path, Table(np.array([[2.0, 0.5]])), lambda z: z / 2)
+    >>> print(Path(path).read_text("utf-8"))
+    logit_0,logit_1
+    1.0,0.25
+    """
+    suffix = check_format(path)
+    check_choice(name, ("logits", "probabilities"), "name")
+    with replacing(path) as file:
+        FORMATS[suffix][1](file, track(table.mapped(function)), table, name)
+
+
+def _is_folder(path: Path) -> bool:
+    """Return whether a path is a directory of Parquet files."""
+    return path.is_dir() and path.suffix in {"", ".parquet"}
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a path is of a format that has room for any column."""
+    return _is_folder(path) or path.suffix.lower() in TABLES
+
+
+def check_format(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a path when it names a format that is known."""
+    suffix = Path(path).suffix.lower()
+    if suffix in RUN_CODE:
+        msg = f"{os.fspath(path)!r} must not be a pickle, whose reading can run code"
+        raise InputError(f"{msg}: save the logits with numpy.savez(path, logits=...).")
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise InputError(f"{os.fspath(path)!r} must end in one of {known}.")
+    return suffix

@@ -1,0 +1,94 @@
+"""What a file of logits holds, whatever its format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from temperance._core.checks import InputError, check_classes, check_labels, check_logits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+Keep = Literal["labels", "logits", "columns"]
+BLOCK = 1 << 18  # elements that are read, mapped or written together
+PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
+EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of logits with what is known about them.
+
+    Attributes
+    ----------
+    logits : array of shape (n, K)
+        A memory map where the format allows it: nothing is read before it is needed.
+    labels : array of shape (n,), optional
+        Class indices, or names that ``classes`` lists.
+    classes : list of str, optional
+        Names of the columns.
+    prior : array of shape (K,), optional
+        Class mix that goes with the rows.
+    groups : array of shape (n,), optional
+        Patient, lesion, video or site of each row.
+    columns : dict of columns of length n
+        What else a table holds, as it stands, to be written again; labels and groups among them.
+    """
+
+    logits: NDArray[Any]
+    labels: NDArray[Any] | None = None
+    classes: list[str] | None = None
+    prior: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_logits(self.logits)
+        n, k = self.logits.shape
+        if self.classes is not None:
+            names = [str(name) for name in check_classes(self.classes, k)]
+            object.__setattr__(self, "classes", names)
+        if self.labels is not None:
+            object.__setattr__(self, "labels", self._index(self.labels))
+        if self.groups is not None and self.groups.shape != (n,):
+            msg = f"groups must have shape ({n},), one per row. Got shape {self.groups.shape}."
+            raise InputError(msg)
+
+    def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Integers count columns; words are looked up among the names of the columns."""
+        n, k = self.logits.shape
+        words = labels.dtype.kind in "OU"
+        if words and self.classes is None:
+            given = [str(label) for label in labels.flat]
+            row = next((i for i, label in enumerate(given) if not label.isdecimal()), 0)
+            msg = (
+                f"labels must be integers 0..{k - 1}, or names with the classes named too (in the "
+                f"file, or with --classes). Got {given[row]!r} without them, in row {row}."
+            )
+            raise InputError(msg)
+        return check_labels(labels, n, k, self.classes if words else None)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.logits.shape[0])
+
+    def mapped(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Iterator[NDArray[Any]]:
+        """Yield ``function`` of the logits, some rows at a time."""
+        size = max(1, BLOCK // self.logits.shape[1])
+        for start in range(0, self.n, size):
+            yield function(self.logits[start : start + size])
+
+
+def check_expansion(expanded: int, stored: int, what: str) -> None:
+    """Refuse a file that would fill the memory: one that grows as no file of logits does."""
+    if expanded > PATIENT and expanded > EXPANSION * max(stored, 1):
+        msg = (
+            f"{what} must be a file of logits, but its {stored:,} bytes grow to {expanded:,}: it "
+            f"is damaged or made to fill the memory. Save it again, uncompressed."
+        )
+        raise InputError(msg)

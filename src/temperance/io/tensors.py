@@ -1,0 +1,113 @@
+"""Safetensors: ``logits``, optional ``labels``, ``prior``, ``groups``; names in the header.
+
+The header lies in front as JSON and the tensors behind it as they are in memory, so they are
+mapped, not read. The library's own reader checks the header first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from temperance._core.checks import InputError
+from temperance.io.columns import named_in, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+    from temperance.io.table import Keep, Table
+
+DTYPES = {
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "BF16": "<u2",
+    "I8": "i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+}
+KEYS = ("logits", "labels", "prior", "groups")
+
+
+def read_safetensors(path: Path, keep: Keep) -> dict[str, Any]:
+    """Map the tensors of a table."""
+    try:
+        with safe_open(path, framework="np"):
+            pass  # offsets inside the file, disjoint, as long as shape and dtype say
+    except SafetensorError as error:
+        msg = f"{path.name} must be a safetensors file, but it is damaged or none ({error})."
+        raise InputError(msg) from None
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    if "logits" not in header:
+        held = ", ".join(name for name in header if name != "__metadata__") or "nothing"
+        msg = f"{path.name} must hold a tensor named 'logits', (n, K). It holds {held}."
+        raise InputError(msg)
+    names = {key: key for key in ("logits", "prior") if key in header}
+    names |= {} if keep == "logits" else spelled(header, path.name)
+    found = {key: _tensor(path, 8 + length, name, header[name]) for key, name in names.items()}
+    return found | named_in(header.get("__metadata__", {}), path.name)
+
+
+def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:
+    if facts["dtype"] not in DTYPES:
+        known = ", ".join(DTYPES)
+        msg = f"{key} in {path.name} must be of one of {known}. Got {facts['dtype']}."
+        raise InputError(msg)
+    shape, (begin, end) = tuple(facts["shape"]), facts["data_offsets"]
+    dtype = np.dtype(DTYPES[facts["dtype"]])
+    if begin == end:
+        return np.empty(shape, dtype)
+    tensor = np.memmap(path, dtype, "r", base + begin, shape)
+    if facts["dtype"] == "BF16":  # the upper half of a float32
+        return (tensor.astype(np.uint32) << 16).view(np.float32)
+    return tensor
+
+
+def write_safetensors(
+    file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str
+) -> None:
+    """Write header and tensors, the logits block by block."""
+    others = {key: getattr(table, key) for key in KEYS[1:]}
+    arrays = {k: np.ascontiguousarray(v) for k, v in others.items() if v is not None}
+    arrays = {k: v for k, v in arrays.items() if v.dtype.kind != "U"}  # tensors hold no names
+    blocks = iter(blocks)
+    first = next(blocks)
+    place, header = 0, {}
+    if table.classes is not None:
+        header["__metadata__"] = {"classes": json.dumps(table.classes)}
+    sizes = {name: (first.dtype, table.logits.shape)}
+    sizes |= {key: (value.dtype, value.shape) for key, value in arrays.items()}
+    for key, (dtype, shape) in sizes.items():
+        nbytes = dtype.itemsize * int(np.prod(shape))
+        header[key] = {
+            "dtype": _name(dtype),
+            "shape": [int(s) for s in shape],
+            "data_offsets": [place, place + nbytes],
+        }
+        place += nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    file.write(np.ascontiguousarray(first).data)
+    for block in blocks:
+        file.write(np.ascontiguousarray(block).data)
+    for value in arrays.values():
+        file.write(value.data)
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    return next(name for name, code in DTYPES.items() if np.dtype(code) == dtype)

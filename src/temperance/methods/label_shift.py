@@ -1,0 +1,206 @@
+"""The class mix of a target when only the mix has changed (label shift).
+
+If p(x | y) is the same in source and target, the target's class prior is identified by the model's
+predictions alone:
+
+    em     Saerens, Latinne and Decaestecker (2002), maximum likelihood of the target rows under
+           p_t(y | x) ∝ p_s(y | x) q_y / π_y, after bias-corrected temperature scaling on the source
+           (Alexandari, Kundaje and Shrikumar, 2020)
+    bbse   Lipton, Wang and Smola (2018): solve C w = μ with C_jk = mean_s p_j 1{y = k} and
+           μ = mean_t p, then q = w π
+    rlls   Azizzadenesheli, Liu, Yang and Anandkumar (2019): the same with w = 1 + θ and a penalty
+           on |θ| of the size of the sampling error of C
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._core.checks import (
+    NotIdentified,
+    check_choice,
+    check_integer,
+    check_number,
+    check_seed,
+)
+from temperance.data import as_rows
+from temperance.methods.source import as_source_rows, sample_size
+from temperance.supervised.affine import fit_biased_temperature
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+METHODS = ("em", "bbse", "rlls")
+SWEEPS = 2_000
+TOLERANCE = 1e-9
+REFIT = 50_000  # elements of a source up to which each resample is calibrated anew
+CONFIDENCE = 0.05  # of the bound on the sampling error of C in RLLS
+
+
+def estimate_prior(
+    target_logits: object,
+    source: object,
+    *,
+    method: str = "em",
+    seed: int | np.random.Generator = 0,
+) -> Matrix:
+    r"""Estimate the class prior of a target from its logits and a labelled source.
+
+    .. math:: q = \arg\max_q \sum_i \log \sum_k p_s(k \mid x_i) \frac{q_k}{\pi_k}
+
+    Prefer ``"em"``; ``"bbse"`` and ``"rlls"`` need no calibrated probabilities, and RLLS is the
+    steadier of the two with few rows.
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+    source : pair (logits, labels)
+    method : {"em", "bbse", "rlls"}
+    seed : int or Generator
+        Of the rows that are read when there are more than enough.
+
+    Returns
+    -------
+    array of shape (K,)
+
+    Notes
+    -----
+    Guarantee: consistent if only the class mix has changed and every class has source rows. Under
+    any other shift the answer is wrong without a sign of it, so an estimate is never a known prior.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y_old, y = rng.integers(2, size=4000), (rng.random(4000) < 0.8).astype(int)
+    >>> z_old, z = (2 * np.eye(2)[t] + rng.normal(size=(4000, 2)) for t in (y_old, y))
+    >>> tp.estimate_prior(z, (z_old, y_old)).round(1)
+    array([0.2, 0.8])
+    """
+    check_choice(method, METHODS, "method")
+    z, (s, y) = _read(target_logits, source, check_seed(seed))
+    p, ps = _calibrated(z, s, y)
+    return _solve(method, p, ps, y)
+
+
+def prior_interval(
+    target_logits: object,
+    source: object,
+    *,
+    method: str = "em",
+    level: float = 0.9,
+    n_resamples: int = 40,
+    seed: int | np.random.Generator = 0,
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return the estimated prior and the ends of its bootstrap interval, over rows of both sets."""
+    check_choice(method, METHODS, "method")
+    check_number(level, "level", low=0, high=1)
+    check_integer(n_resamples, "n_resamples", low=2)
+    generator = check_seed(seed)
+    z, (s, y) = _read(target_logits, source, generator)
+    p, ps = _calibrated(z, s, y)
+    value = _solve(method, p, ps, y)
+    draws: list[Matrix] = []
+    for _ in range(n_resamples):
+        i = generator.integers(len(p), size=len(p))
+        j = generator.integers(len(y), size=len(y))
+        # The calibration of few source rows is itself uncertain; that of many costs too much.
+        new = _calibrated(z[i], s[j], y[j]) if s.size <= REFIT else (p[i], ps[j])
+        draws.append(_solve(method, *new, y[j]))
+    tail = (1 - level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    return value, np.minimum(low, value), np.maximum(high, value)
+
+
+def conditioning(source: object, n_classes: int, seed: int | np.random.Generator = 0) -> float:
+    """Return the smallest singular value of C: near 0 the prior is not identified."""
+    rows = as_source_rows(source, n_classes)
+    block = rows.take(rows.draw(sample_size(rows), check_seed(seed)))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    _, ps = _calibrated(block.logits, block.logits, block.labels)
+    return float(np.linalg.svd(_joint(ps, block.labels), compute_uv=False).min())
+
+
+def _read(
+    target_logits: object, source: object, generator: np.random.Generator
+) -> tuple[NDArray[Any], tuple[NDArray[Any], NDArray[np.int64]]]:
+    rows = as_rows(target_logits, name="target_logits")
+    z = rows.take(rows.draw(sample_size(rows), generator)).logits
+    labelled = as_source_rows(source, rows.n_classes)
+    block = labelled.take(labelled.draw(sample_size(labelled), generator))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    return z, (block.logits, block.labels)
+
+
+def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+    """Probabilities of target and source by the best map that the source identifies."""
+    for fit in (fit_biased_temperature, fit_temperature):
+        try:
+            fitted = fit(s, y)
+        except NotIdentified:
+            continue
+        wide = (np.asarray(x, dtype=np.float64) for x in (z, s))
+        p, ps = (np.asarray(fitted.predict_proba(x)) for x in wide)
+        return p, ps
+    msg = "the source does not identify a temperature, so the prior cannot be estimated."
+    raise NotIdentified(msg)
+
+
+def _solve(method: str, p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+    share = np.bincount(y, minlength=p.shape[1]) / len(y)
+    if method == "em":
+        return _em(p, share)
+    w = _bbse(p, ps, y) if method == "bbse" else _rlls(p, ps, y)
+    q = np.maximum(w, 0) * share
+    return q / q.sum() if q.sum() > 0 else share
+
+
+def _em(p: Matrix, share: Matrix) -> Matrix:
+    """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j``, ``r = p_s / π``: two products a sweep."""
+    ratio = p / np.maximum(share, 1e-12)
+    ratio[:, share == 0] = 0.0  # a class without source rows cannot be told from the others
+    q = share.copy()
+    for _ in range(SWEEPS):
+        new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
+        new /= new.sum()
+        done = np.abs(new - q).sum() < TOLERANCE
+        q = new
+        if done:
+            break
+    return q
+
+
+def _joint(ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+    c = np.zeros((ps.shape[1], ps.shape[1]))
+    np.add.at(c.T, y, ps)
+    return c / len(y)
+
+
+def _bbse(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+    return _least_squares(_joint(ps, y), p.mean(axis=0))
+
+
+def _least_squares(c: Matrix, b: Matrix) -> Matrix:
+    return np.asarray(np.linalg.lstsq(c, b, rcond=1e-8)[0], dtype=np.float64)
+
+
+def _rlls(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+    from scipy.optimize import minimize
+
+    c, k = _joint(ps, y), p.shape[1]
+    b = p.mean(axis=0) - c.sum(axis=1)
+    log = np.log(2 * k / CONFIDENCE)
+    error = 2 * log / (3 * len(y)) + np.sqrt(2 * log / len(y)) / np.sqrt(k)
+
+    def objective(theta: Matrix) -> float:
+        return float(np.linalg.norm(c @ theta - b) + error * np.linalg.norm(theta))
+
+    start = _least_squares(c, b)
+    best = min((np.zeros(k), start), key=objective)
+    found = minimize(objective, best, method="L-BFGS-B", bounds=[(-1, None)] * k)
+    return 1 + np.asarray(found.x)

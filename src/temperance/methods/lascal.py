@@ -1,0 +1,106 @@
+"""LaSCal: calibration under label shift.
+
+Popordanoska, Radevski, Tuytelaars and Blaschko, "LaSCal: label-shift calibration without target
+labels", NeurIPS 2024. If only the class mix has changed, source rows of class y weighted by
+w_y = q_y / π_y follow the target, so that the calibration error of the target can be estimated:
+
+    CE(T) = Σ_k Σ_b | (1/n_s) Σ_i w_{y_i} 1{y_i = k, p_ik in b} - (1/n_t) Σ_j p_jk 1{p_jk in b} |
+
+with p = softmax(z / T) on source rows i and target rows j, and b bins of equal width. The paper
+smooths with a kernel where this bins; the weights are those of RLLS, as in the paper.
+
+The minimum is the one downhill from the temperature of the source. The lowest of all is often at
+T = ∞: with equal classes, a model that always says 1/K is calibrated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from temperance._core.checks import NotIdentified, check_prior, check_seed
+from temperance._core.sample import probabilities
+from temperance.data import as_rows
+from temperance.maps import Temperature
+from temperance.methods.label_shift import estimate_prior
+from temperance.methods.source import as_source_rows, sample_size
+from temperance.metrics.binned import bin_index
+from temperance.supervised.temperature import fit_temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+N_BINS = 15
+FIRST_STEP = 0.1  # of the search in log T
+REACH = 100.0  # farther from the temperature of the source there is no minimum
+
+
+def fit_lascal(
+    target_logits: object,
+    source: object,
+    prior: object = None,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> Temperature:
+    """Fit a temperature under label shift, from a labelled source and unlabelled target rows.
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+    source : pair (logits, labels)
+    prior : array of shape (K,), optional
+        The target's class mix; by default estimated by RLLS.
+    seed : int or Generator
+
+    Notes
+    -----
+    Guarantee: consistent if only the class mix has changed.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y, y_old = rng.choice(3, p=[0.6, 0.2, 0.2], size=3000), rng.integers(3, size=3000)
+    >>> z, z_old = (4 * (np.eye(3)[t] + rng.normal(size=(3000, 3))) for t in (y, y_old))
+    >>> bool(tp.fit_lascal(z, (z_old, y_old)).temperature > 2)
+    True
+    """
+    from scipy.optimize import minimize_scalar
+
+    generator = check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    labelled = as_source_rows(source, rows.n_classes)
+    z = rows.take(rows.draw(sample_size(rows), generator)).logits
+    block = labelled.take(labelled.draw(sample_size(labelled), generator))
+    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
+    s, y, k = block.logits, block.labels, rows.n_classes
+    q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
+    share = np.bincount(y, minlength=k) / len(y)
+    w = (q / np.maximum(share, 1e-12))[y]
+    start = math.log(fit_temperature(s, y).temperature)
+
+    def error(log_t: float) -> float:
+        return _label_shift_error(z, s, y, w, math.exp(log_t))
+
+    end = float(cast("Any", minimize_scalar(error, bracket=(start, start + FIRST_STEP))).x)
+    if abs(end - start) > math.log(REACH):
+        msg = "the calibration error under label shift falls without end as the temperature grows."
+        raise NotIdentified(msg)
+    return Temperature(math.exp(end))
+
+
+def _label_shift_error(
+    z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Matrix, t: float
+) -> float:
+    p, ps = probabilities(z, t), probabilities(s, t)
+    k = p.shape[1]
+    own = ps[np.arange(len(y)), y]
+    seen = np.bincount(y * N_BINS + bin_index(own, N_BINS), w, k * N_BINS) / len(y)
+    place = bin_index(p.ravel(), N_BINS).reshape(p.shape)
+    place = (place + N_BINS * np.arange(k, dtype=np.intp)).ravel()
+    said = np.bincount(place, p.ravel(), k * N_BINS) / len(p)
+    return float(np.abs(seen - said).sum())

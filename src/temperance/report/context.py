@@ -1,0 +1,266 @@
+"""From the facts of a calibration to what the templates write down."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from temperance.report.charts import histograms, risk_lines
+from temperance.report.texts import (
+    between,
+    confirmed,
+    contradicted,
+    cut,
+    estimate_rows,
+    evidence_text,
+    headline,
+    known,
+    meaning,
+    measured,
+    percent,
+    subject,
+)
+
+if TYPE_CHECKING:
+    from temperance.calibrate.audit import Audit
+    from temperance.calibrate.result import Calibration
+
+SHOWN = 20  # classes in the table of the class mix
+LONGEST = 48  # characters of a class name
+NAMED, BRIEF = 10, 24  # classes that the first line names, and characters of each
+ROWS = 80  # rows to label that are listed
+SENTENCE = 600  # characters of a sentence that may hold a class name
+LIMIT = 500_000  # characters of the facts inside the page
+FIRST = 1_000  # entries that are kept of a list when the facts are longer
+SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
+
+
+def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
+    """Return everything that the page says."""
+    facts = calibration.facts
+    # Expected errors are those that the map implies: without one there is nothing to expect.
+    risk = None if calibration.verdict == "refused" else risk_lines(facts)
+    labels = None if audit is None else audit.to_dict()
+    return {
+        "verdict": calibration.verdict,
+        "colour": _colour(calibration, labels),
+        "subject": subject(calibration),
+        "n_classes": len(facts["classes"]),
+        "names": [cut(name, BRIEF) for name in facts["classes"][:NAMED]],
+        "headline": headline(calibration, labels),
+        "meaning": cut(meaning(calibration, labels), SENTENCE),
+        "tiles": _tiles(calibration),
+        "estimates": estimate_rows(calibration),
+        "histograms": histograms(calibration),
+        "risk": None if risk is None else {"lines": risk[0], "top": percent(risk[1])},
+        "findings": [_finding(finding.to_dict()) for finding in calibration.findings],
+        "mix": _class_mix(facts),
+        "beliefs": _beliefs(calibration),
+        "assumptions": [cut(text, SENTENCE) for text in facts["assumptions"]],
+        "would_change": [cut(text, SENTENCE) for text in facts["would_change"]],
+        "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
+        "audit": None if labels is None else _audit(calibration, labels),
+        "card": _card(calibration),
+        "facts_json": _facts_json(calibration, audit),
+    }
+
+
+def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
+    """Return the verdict in whose colour the page begins: never green against labels."""
+    if labels is not None and contradicted(labels):
+        return "refused"
+    if labels is not None and not confirmed(labels) and calibration.verdict == "improved":
+        return "no-evidence"
+    return calibration.verdict
+
+
+def _tiles(calibration: Calibration) -> list[dict[str, str]]:
+    facts = calibration.facts
+    before, after = percent(facts["confidence_before"]), percent(facts["confidence_after"])
+    accuracy = between(calibration.accuracy).partition(" (")
+    error = [percent(calibration.ece_before.value), percent(calibration.ece_after.value)]
+    error_known = known(calibration.ece_after)
+    return [
+        {
+            "name": "Mean confidence",
+            "value": _change(before, after),
+            "note": "how sure the model says it is",
+        },
+        {
+            "name": "Estimated accuracy",
+            "value": accuracy[0],
+            "note": f"calibrated predictions; 90% interval {accuracy[2].rstrip(')')}"
+            if accuracy[2]
+            else "no estimate could be made",
+        },
+        {
+            "name": "Calibration error",
+            "value": _change(*error) if error_known else "not known",
+            "note": "estimated gap to the accuracy; lower is better",
+        },
+        {
+            "name": "Temperature",
+            "value": f"{calibration.temperature.value:.2f}",
+            "note": "below 1 the model is told to be more sure"
+            if calibration.temperature.value < 1
+            else "above 1 the model is told to be less sure",
+        },
+    ]
+
+
+def _change(before: str, after: str) -> str:
+    return f"{before} → {after}" if before != after else before
+
+
+def _finding(finding: dict[str, Any]) -> dict[str, str]:
+    return {
+        "code": finding["code"],
+        "severity": finding["severity"],
+        "kind": SEVERITY[finding["severity"]],
+        "title": cut(finding["title"], SENTENCE),
+        "evidence": evidence_text(finding["evidence"]),
+        "advice": cut(finding["advice"], SENTENCE),
+    }
+
+
+def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
+    prior, predicted, after = facts["prior"], facts["predicted_mix"], facts["mix_after"]
+    apart = sorted(range(len(prior)), key=lambda k: -abs(predicted[k] - prior[k]))
+    shown = sorted(apart[:SHOWN])
+    rest = apart[SHOWN:]
+    top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
+    rows = [
+        {
+            "name": cut(facts["classes"][k], LONGEST),
+            "prior": prior[k],
+            "predicted": predicted[k],
+            "after": after[k],
+        }
+        for k in shown
+    ]
+    others = None
+    if rest:
+        sums = [sum(values[k] for k in rest) for values in (prior, predicted, after)]
+        others = dict(zip(("prior", "predicted", "after"), sums, strict=True)) | {"n": len(rest)}
+    return {"rows": rows, "others": others, "top": top, "kind": facts["prior_kind"]}
+
+
+def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
+    """Return the estimates of the accuracy of the model's own predictions, and the one believed."""
+    facts = calibration.facts
+    found = [
+        {
+            "what": cut(e["what"][:1].upper() + e["what"][1:], SENTENCE),
+            "interval": [e["value"]] * 3,
+            "text": percent(e["value"]),
+        }
+        for e in facts["estimates"]
+    ]
+    together = facts["accuracy_before"]
+    if known(together):
+        what = "All of it together, with a 90% interval"
+        found.append({"what": what, "interval": together, "text": between(together)})
+    return found
+
+
+def _audit(calibration: Calibration, audit: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        (
+            "accuracy, calibrated predictions",
+            between(calibration.accuracy),
+            between(audit["accuracy"]),
+        ),
+        (
+            "calibration error, model's own",
+            between(calibration.ece_before),
+            between(audit["ece_before"]),
+        ),
+        (
+            "calibration error, calibrated",
+            between(calibration.ece_after),
+            between(audit["ece_after"]),
+        ),
+        ("NLL, model's own", "–", _interval(audit["nll_before"])),
+        ("NLL, calibrated", "–", _interval(audit["nll_after"])),
+    ]
+    return {
+        "n": audit["n"],
+        "words": measured(audit),
+        "rows": rows,
+        "spans": [
+            {"what": what, "interval": list(interval), "text": between(interval)}
+            for what, interval in (
+                ("Estimated without labels", calibration.accuracy),
+                ("Measured with labels", audit["accuracy"]),
+            )
+        ],
+    }
+
+
+def _interval(values: list[float]) -> str:
+    return "{:.3f} ({:.3f} to {:.3f})".format(*values)
+
+
+def _card(calibration: Calibration) -> list[tuple[str, str]]:
+    """Return the section of a model card that this calibration fills, as (name, text)."""
+    facts = calibration.facts
+    sources = f"{facts['n_source']:,} labelled rows" if facts["n_source"] else "none"
+    map_facts = calibration.to_dict()["map"]
+    bias = ", and one offset per class" if "bias" in map_facts else ""
+    hashes = facts["fitted_on"]
+    use = (
+        f"Confidence of this classifier on rows like the {facts['n_target']:,} it was calibrated "
+        f"for, with the class mix stated above. It supports a human decision; it does not make one."
+    )
+    if calibration.verdict == "refused":
+        use = "None. The calibration was refused; the model's own confidence is unchanged."
+    not_for = (
+        "Another model, other classes or another order of classes, rows of unknown classes, "
+        "another site or another class mix: calibrate again there."
+    )
+    return [
+        ("Intended use", use),
+        ("Not for", not_for),
+        ("Method", f"{facts['method']}: temperature {calibration.temperature.value:.4g}{bias}"),
+        ("Guarantee", cut(facts["guarantee"], SENTENCE)),
+        ("Target rows", f"{facts['n_target']:,}, without labels"),
+        ("Source rows", sources),
+        ("Classes", f"{facts['n_classes']:,}"),
+        ("Class mix", PRIOR_KINDS[facts["prior_kind"]]),
+        ("sha256 of the target", hashes["target"]),
+        ("sha256 of the source", hashes["source"] or "none"),
+        ("Seed", "of a generator" if facts["seed"] is None else str(facts["seed"])),
+        ("Versions", ", ".join(f"{k} {v}" for k, v in facts["versions"].items())),
+    ]
+
+
+PRIOR_KINDS = {
+    "given": "given by the user",
+    "about": "given by the user as approximate",
+    "range": "given by the user as ranges",
+    "estimated": "estimated from the data, not known",
+}
+
+
+def _facts_json(calibration: Calibration, audit: Audit | None) -> str:
+    """Return the facts as JSON that no text inside can end, safe to stand in a script element."""
+    import markupsafe
+
+    facts = calibration.to_dict() | ({} if audit is None else {"audit": audit.to_dict()})
+    text = json.dumps(facts, ensure_ascii=False, allow_nan=False)
+    if len(text) > LIMIT:
+        text = json.dumps(_shortened(facts), ensure_ascii=False, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return markupsafe.Markup(text)  # noqa: S704 - escaped just above
+
+
+def _shortened(value: Any) -> Any:
+    """Return facts over very many classes with their lists and names cut, and marked so."""
+    if isinstance(value, dict):
+        return {str(k): _shortened(v) for k, v in value.items()}
+    if isinstance(value, list) and len(value) > FIRST:
+        return {"length": len(value), "first": [_shortened(v) for v in value[:FIRST]]}
+    if isinstance(value, list):
+        return [_shortened(v) for v in value]
+    return cut(value, LONGEST) if isinstance(value, str) else value

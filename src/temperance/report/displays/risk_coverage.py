@@ -1,0 +1,80 @@
+"""Risk against coverage: the errors that remain when the least sure rows go to a human."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from temperance.metrics.selective import risk_coverage
+from temperance.report.displays.base import Display, applied
+from temperance.report.displays.style import AFTER, BEFORE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from temperance.calibrate.result import Calibration
+    from temperance.maps import Map
+
+    Floats = NDArray[np.float64]
+
+COVERAGE = np.linspace(0.01, 1, 100)
+
+
+@final
+@dataclass(frozen=True)
+class RiskCoverageDisplay(Display):
+    """Error rate among the rows that are answered, against their share.
+
+    Measured where labels are given, expected (by the calibrated probabilities themselves) where
+    the numbers come from a calibration without labels.
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> z = tp.binary_logits([4.0, 3.0, 2.0, 1.0])
+    >>> curve = tp.display.RiskCoverageDisplay.from_logits(z, [1, 1, 0, 1]).frame()
+    >>> curve["before"][[24, 99]]  # the surest quarter, and all
+    array([0.  , 0.25])
+    """
+
+    coverage: Floats
+    before: Floats
+    after: Floats | None = None
+    measured: bool = True
+
+    @classmethod
+    def from_logits(
+        cls, logits: object, labels: object, calibration: Map | Calibration | None = None
+    ) -> RiskCoverageDisplay:
+        """Measure the risk on labelled rows, and with a map the risk after it too."""
+        after = None if calibration is None else _at_coverages(applied(calibration, logits), labels)
+        return cls(COVERAGE, _at_coverages(logits, labels), after)
+
+    @classmethod
+    def from_calibration(cls, calibration: Calibration) -> RiskCoverageDisplay:
+        """Take the expected risk that a calibration keeps."""
+        facts = {k: np.asarray(v) for k, v in calibration.facts["risk_coverage"].items()}
+        return cls(facts["coverage"], facts["risk_before"], facts["risk_after"], measured=False)
+
+    def frame(self) -> dict[str, NDArray[Any]]:
+        """Return coverage, and the risk before and, where there is a map, after."""
+        columns = {"coverage": self.coverage, "before": self.before}
+        return columns if self.after is None else columns | {"after": self.after}
+
+    def _draw(self, ax: Axes) -> None:
+        ax.plot(self.coverage, self.before, color=BEFORE, label="model's own confidence")
+        if self.after is not None:
+            ax.plot(self.coverage, self.after, color=AFTER, linestyle="--", label="calibrated")
+        word = "error rate" if self.measured else "expected error rate"
+        ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of rows answered", ylabel=word)
+        ax.legend(loc="upper left")
+
+
+def _at_coverages(logits: object, labels: object) -> Floats:
+    """Risk where enough rows are covered; rows of equal confidence are answered together."""
+    curve = risk_coverage(logits, labels)
+    place = np.searchsorted(curve.coverage, COVERAGE - 1e-9)
+    return curve.risk[np.minimum(place, len(curve.risk) - 1)]

@@ -1,0 +1,118 @@
+"""The demo tells the truth, and its logits are what the script makes."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import temperance as tp
+from temperance.cli import demo, main
+from temperance.io.formats import Table
+
+
+@pytest.fixture(scope="module")
+def hard():
+    return demo.compare(60)
+
+
+def test_the_shipped_files_are_small():
+    shipped = list((files("temperance.cli") / "demo_data").iterdir())
+    assert sum(file.stat().st_size for file in shipped if file.name.endswith(".npz")) < 400_000
+
+
+def test_rows_are_what_the_story_says():
+    source, mild, hard = (demo.load(n) for n in ("source", "rotated_30", "rotated_60"))
+    assert [t.logits.shape for t in (source, mild, hard)] == [(2000, 10), (4000, 10), (4000, 10)]
+    assert {t.logits.dtype for t in (source, mild, hard)} == {np.dtype(np.float16)}
+    np.testing.assert_array_equal(mild.labels, hard.labels)  # the same digits, turned further
+    accuracies = [tp.metrics.accuracy(t.logits, t.labels) for t in (source, mild, hard)]
+    assert accuracies[0] > 0.98 > accuracies[1] > 0.85
+    assert accuracies[2] < 0.5
+
+
+@pytest.mark.parametrize("degrees", demo.DEGREES)
+def test_without_labels_it_is_better_than_the_model_and_likelier_than_the_paper(degrees):
+    compared = demo.compare(degrees)
+    own, uts, ours, oracle = (
+        compared.outcome(m) for m in ("uncalibrated", "UTS", "prior-matched", "TS-Target")
+    )
+    assert compared.calibration.verdict == "improved"
+    assert ours.nll < uts.nll < own.nll
+    assert max(ours.ece, uts.ece) < own.ece  # after 30 degrees the two are within noise
+    assert ours.brier < own.brier
+    assert oracle.accuracy == own.accuracy  # a temperature moves no prediction
+    low, high = compared.calibration.accuracy[1:]
+    assert low < ours.accuracy < high
+
+
+def test_the_target_labels_reach_only_the_oracle(monkeypatch, hard):
+    rotated = demo.load("rotated_60")
+    wrong = np.where(np.arange(rotated.n) % 4 == 0, 9 - rotated.labels, rotated.labels)
+    tables = {"source": demo.load("source"), "rotated_60": Table(rotated.logits, wrong)}
+    monkeypatch.setattr(demo, "load", tables.__getitem__)
+    again = demo.compare(60)
+    for method in ("uncalibrated", "TS-source", "UTS", "prior-matched"):
+        assert again.outcome(method).temperature == hard.outcome(method).temperature
+    assert again.outcome("TS-Target").temperature != hard.outcome("TS-Target").temperature
+
+
+def test_a_stranger_reads_what_happened(capsys, tmp_path, hard):
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    unwrapped = out.replace(" ", "")
+    for words in (
+        "the network says it is 88% sure. In truth it is right 39% of the time",
+        "Without one label of these digits",
+        "Verdict: improved",
+        "lower is better",
+        f"would let {hard.outcome('uncalibrated').accepted_wrong:,} wrong digits through",
+        f"Open the report: {tmp_path / 'demo' / 'report.html'}",
+    ):
+        assert words.replace(" ", "") in unwrapped
+    for name in ("uncalibrated", "TS-source", "UTS", "prior-matched", "TS-Target"):
+        assert len(re.findall(rf"{name} ", out)) >= 2
+
+
+def test_the_clerk_accepts_what_the_numbers_say(hard):
+    rotated = demo.load("rotated_60")
+    own, ours = hard.outcome("uncalibrated"), hard.outcome("prior-matched")
+    p = softmax(rotated.logits.astype(np.float64), axis=1)
+    accepted = p.max(axis=1) >= demo.SURE
+    assert own.accepted == pytest.approx(accepted.sum(), abs=4)  # half precision near the limit
+    wrong = accepted & (p.argmax(axis=1) != rotated.labels)
+    assert own.accepted_wrong == pytest.approx(wrong.sum(), abs=4)
+    assert ours.accepted_wrong < own.accepted_wrong / 4
+
+
+def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, hard):
+    paths = demo.write_files(tmp_path, hard)
+    out = str(tmp_path / "cal.json")
+    arguments = ["calibrate", str(paths["target"]), "--source", str(paths["source"]), "--out", out]
+    assert main(arguments) == 0
+    assert tp.load(out).to_dict() == tp.load(paths["calibration"]).to_dict()
+    assert main(["evaluate", str(paths["labelled"]), "--map", out]) == 0
+    assert main(["inspect", str(paths["calibration"])]) == 0
+    assert "ECE (lower is better)" in capsys.readouterr().out
+
+
+def test_json(capsys, tmp_path):
+    assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
+    mild, hard = json.loads(capsys.readouterr().out)
+    assert [mild["degrees"], hard["degrees"]] == [30, 60]
+    assert [m["method"] for m in hard["methods"]][-1] == "TS-Target"
+
+
+def test_the_shipped_logits_are_those_of_the_digits(shared_data):
+    """The labels are those of the test digits that the script draws."""
+    with np.load(shared_data / "mnist.npz") as mnist:
+        y_train, y_test = mnist["y_train"], mnist["y_test"]
+    rng = np.random.default_rng(0)
+    held_out = rng.permutation(len(y_train))[:5000]
+    picked = rng.choice(len(y_test), 4000, replace=False)
+    np.testing.assert_array_equal(demo.load("source").labels, y_train[held_out[:2000]])
+    np.testing.assert_array_equal(demo.load("rotated_60").labels, y_test[picked])
