@@ -79,7 +79,7 @@ def test_passes_are_counted():
 
 def test_head_is_spread_over_the_whole():
     z, y = logits(1000, 3)
-    head = as_labelled_rows(z, y, np.arange(1000) + 1.0).head(100)
+    head = as_labelled_rows(z, y, np.arange(1000) + 1.0).thin(100)
     block = next(iter(head.blocks()))
     assert 100 <= head.n <= 125
     assert block.weight[0] == 1
@@ -87,7 +87,7 @@ def test_head_is_spread_over_the_whole():
     assert (block.logits == z[block.weight.astype(int) - 1]).all()
     assert (block.labels == y[block.weight.astype(int) - 1]).all()
     few = as_rows(z[:10])
-    assert few.head(100) is few
+    assert few.thin(100) is few
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -142,7 +142,7 @@ def test_no_rows_at_all_are_refused():
         def blocks(self):
             return iter(())
 
-        def every(self, stride):  # noqa: ARG002
+        def thin_by(self, stride):  # noqa: ARG002
             return self
 
     with pytest.raises(tp.InputError, match="at least one row"):
@@ -162,7 +162,7 @@ def test_labels_of_rows_that_are_read_by_another_are_not_vouched_for():
         return (0.0,)
 
     with pytest.raises(tp.InputError, match="Row 499 holds 9"):
-        rows.reduce_vouched(statistic, lambda _: False, labels=True)
+        rows.reduce_with_validity(statistic, lambda _: False, labels=True)
     assert seen
 
 

@@ -106,7 +106,7 @@ def fit_transport(target_logits: object, prior: object, *, temperature: float = 
     rows = as_rows(target_logits, name="target_logits")
     q = check_prior(prior, rows.n_classes)
     beta = 1 / check_number(temperature, "temperature", low=0, open_low=True)
-    held = rows.head(LARGE // rows.n_classes) if rows.n * rows.n_classes > LARGE else rows
+    held = rows.thin(LARGE // rows.n_classes) if rows.n * rows.n_classes > LARGE else rows
     small = held.n * held.n_classes <= SMALL
     quota = q * held.n if small else _whole(q, held.n)
     v = _solve(probabilities(held, beta), q, quota).v

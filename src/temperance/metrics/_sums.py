@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from temperance._core import kernels
 from temperance.metrics import binned, proper, smooth
 from temperance.metrics._outcomes import Outcomes, gather
 
@@ -49,7 +50,7 @@ def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
 def of_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
     """Return the gaps of bins of equal width."""
     o = gather(rows)
-    return _gaps(o, binned.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
+    return _gaps(o, kernels.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
 
 
 def of_adaptive_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
@@ -64,7 +65,7 @@ def of_smooth_ece(rows: Rows) -> Sums:
     """Return the gaps on a grid that has 16 cells to the bandwidth."""
     o, sigma = gather(rows), smooth.smooth_ece(rows)
     cells = int(np.clip(16 / max(sigma, 1e-9), 256, 4096))
-    place, share = smooth.spread(o.confidence, cells)
+    place, share = smooth.split_between_cells(o.confidence, cells)
     smoothing = partial(smooth.smoothed, sigma=sigma)
     return _gaps(o, place.T, share.T, cells)._replace(finish=smoothing)
 
