@@ -18,7 +18,7 @@ import temperance as tp
 from temperance.cli import main
 from temperance.io import formats
 
-COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report", "reproduce")
+COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report")
 
 
 def complaint(capsys, *arguments, code=2):
