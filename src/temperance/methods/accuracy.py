@@ -12,7 +12,7 @@ Where a source is given its temperature is applied first, except by "matched", w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,17 +20,17 @@ from temperance._core.checks import InputError, check_choice, check_number, chec
 from temperance._core.sample import Sample, probabilities
 from temperance._core.stats import Interval
 from temperance.data import as_rows
+from temperance.data.source import draw_rows, read_source
 from temperance.maps import Temperature
 from temperance.methods import matching
 from temperance.methods.evidence import gather_evidence
-from temperance.methods.source import SourceProfile, as_source_rows, centre, sample_size
+from temperance.methods.source import SourceProfile, centre
 from temperance.methods.transport import fit_transport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
-    Pair = tuple[NDArray[Any], NDArray[np.int64]]
 
 METHODS = ("matched", "cot", "atc", "doc", "confidence")
 Z90 = 1.645
@@ -79,8 +79,8 @@ def estimate_accuracy(
     check_choice(method, METHODS, "method")
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    z = rows.take(rows.draw(sample_size(rows), generator)).logits
-    pair = None if source is None else _read(source, rows.n_classes, generator)
+    z = draw_rows(rows, generator).logits
+    pair = None if source is None else read_source(source, rows.n_classes, seed=generator)
     if pair is None and method in {"matched", "atc", "doc"}:
         msg = f"source must be a pair (logits, labels) for method {method!r}. Got None instead."
         raise InputError(msg)
@@ -124,19 +124,12 @@ def match_confidence(target_logits: object, accuracy: float, *, seed: int = 0) -
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     a = check_number(accuracy, "accuracy", low=1 / k, high=1, open_low=True)
-    z = rows.take(rows.draw(sample_size(rows), check_seed(seed))).logits
+    z = draw_rows(rows, check_seed(seed)).logits
     spread = float(centre(z).max(axis=1).mean())
     if spread <= 0:
         msg = "target_logits must differ within rows. All rows are constant instead."
         raise InputError(msg)
     return Temperature(matching.match_confidence(Sample(z), min(a, 1 - 1e-6), spread / 4))
-
-
-def _read(source: object, n_classes: int, generator: np.random.Generator) -> Pair:
-    rows = as_source_rows(source, n_classes)
-    block = rows.take(rows.draw(sample_size(rows), generator))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return block.logits, block.labels
 
 
 def _within(value: float, error: float) -> Interval:

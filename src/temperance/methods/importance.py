@@ -24,10 +24,11 @@ from temperance._core.checks import InputError, NotIdentified, check_finite, che
 from temperance._core.optimise import search_in_scale
 from temperance._core.sample import Sample, confidence, probabilities
 from temperance.data import as_rows
+from temperance.data.source import as_source_rows, sample_size
 from temperance.maps import Temperature
 from temperance.methods.matching import match_confidence
 from temperance.methods.prior_matched import CHANCE
-from temperance.methods.source import as_source_rows, sample_size, source_length
+from temperance.methods.source import source_length
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
