@@ -271,7 +271,7 @@ def test_a_wrong_file_is_found_out(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "example", "sentence"),
     [
-        ("nowhere/model.pt2", images(2), "folder that exists"),
+        ("nowhere/model.pt2", images(2), "directory that exists"),
         ("model.onnx", images(2), "must end in .pt2"),
         ("model.pt2", None, "example must be a tensor"),
         ("model.pt2", images(0), r"with \[0\] rows"),
