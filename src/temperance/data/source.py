@@ -76,7 +76,12 @@ def read_source(
 
 def draw_labelled(rows: Rows, seed: np.random.Generator) -> LabelledSample:
     """Return a sample of labelled rows, at most `sample_size` of them."""
-    block = rows.take(rows.draw(sample_size(rows), seed))
+    return take_labelled(rows, rows.draw(sample_size(rows), seed))
+
+
+def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:
+    """Return the labelled rows of the given row numbers."""
+    block = rows.take(numbers)
     if block.labels is None:
         msg = "source must have labels. Got rows without labels instead."
         raise InputError(msg)
