@@ -610,20 +610,20 @@ def weight_mass(z, odds, v):
 
 @part(SUMS)
 def centre_row(row):
-    """Subtract the mean of a row, and return the largest absolute value of what is left."""
+    """Subtract the mean of a row."""
     mean = total(row) / row.size
     for k in range(row.size):
         row[k] -= mean
-    return largest_magnitude(row)
 
 
-@part(SUMS)
-def scaled_dot(a, b, scale_a, scale_b):
-    """Return ``Σ a b / (scale_a scale_b)``, whose terms are at most 1."""
-    s = 0.0
-    for k in range(a.size):
-        s += (a[k] / scale_a) * (b[k] / scale_b)
-    return s
+@part(EXACT)
+def divide_by_largest(row):
+    """Divide a row by its largest absolute value, and return that: squares must not overflow."""
+    scale = largest_magnitude(row)
+    if scale != 0:
+        for k in range(row.size):
+            row[k] /= scale
+    return scale
 
 
 @kernel
@@ -644,9 +644,9 @@ def lengths_of_rows(z, centre):
         row = z[i]
         for k in range(row.size):
             a[k] = np.float64(row[k]) - centre[k]
-        scale = centre_row(a)
-        if scale != 0:
-            lengths[i] = scale * math.sqrt(scaled_dot(a, a, scale, scale))
+        centre_row(a)
+        scale = divide_by_largest(a)
+        lengths[i] = scale * math.sqrt(dot(a, a, a.size))
     return lengths
 
 
@@ -678,13 +678,13 @@ def similarity(z, prototypes, labels, offset):
         for k in range(row.size):
             a[k] = np.float64(row[k]) + offset[k]
         predicted = first_largest(a, largest(a))
-        scale_a, own = centre_row(a), 1.0 if predicted == labels[i] else 0.0
+        centre_row(a)
+        prototype, own = prototypes[predicted], 1.0 if predicted == labels[i] else 0.0
         for k in range(row.size):
-            b[k] = prototypes[predicted, k] - own * a[k]
-        scale_b = largest_magnitude(b)
-        if scale_a != 0 and scale_b != 0:
-            squares = scaled_dot(a, a, scale_a, scale_a) * scaled_dot(b, b, scale_b, scale_b)
-            cosines[i] = scaled_dot(a, b, scale_a, scale_b) / math.sqrt(squares)
+            b[k] = prototype[k] - own * a[k]
+        if divide_by_largest(a) != 0 and divide_by_largest(b) != 0:
+            squares = dot(a, a, a.size) * dot(b, b, b.size)
+            cosines[i] = dot(a, b, a.size) / math.sqrt(squares)
     return cosines
 
 

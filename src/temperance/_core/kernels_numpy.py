@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCKS_PER_CALL",
     "UNCOUNTED",
-    "bin_index",
     "bin_sums",
     "class_sums",
     "evaluation_sums",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import replace
@@ -11,13 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_classes
+from temperance._core.checks import InputError, check_classes, read_bytes, shown_path
 from temperance.calibrate.prior import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
+from temperance.io.strict_json import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from temperance.maps import Map
@@ -33,10 +35,11 @@ def read_table(
     *,
     otherwise: list[str] | None = None,
     keep: formats.Keep = "labels",
+    content: formats.Content = "logits",
 ) -> formats.Table:
     """Read rows, with names and labels that are given beside the file, or names known elsewhere."""
     names = None if classes is None else read_classes(classes)
-    table = formats.read(path, names, otherwise=otherwise, keep=keep)
+    table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
     if labels is None:
         return table
     return replace(table, labels=read_labels(labels))
@@ -45,7 +48,7 @@ def read_table(
 def read_labels(path: Path) -> NDArray[Any]:
     """Read labels that lie in a ``.npy`` file of their own."""
     if path.suffix != ".npy":
-        raise InputError(f"--labels must name a .npy file. Got {str(path)!r}.")
+        raise InputError(f"--labels must name a .npy file. Got {shown_path(path)}.")
     return formats.read_array(path)
 
 
@@ -54,9 +57,10 @@ def read_labelled(
     classes: str | None,
     labels: Path | None,
     otherwise: list[str] | None = None,
+    content: formats.Content = "logits",
 ) -> formats.Table:
     """Read rows that must have labels."""
-    table = read_table(path, classes, labels, otherwise=otherwise)
+    table = read_table(path, classes, labels, otherwise=otherwise, content=content)
     if table.labels is None:
         place = (
             "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
@@ -72,9 +76,9 @@ def read_classes(text: str) -> list[str]:
     if not text.endswith(".json"):
         return [name.strip() for name in text.split(",")]
     names = _json(Path(text))
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(type(name) in {str, int} for name in names):
         raise InputError(f"{text} must hold a JSON list of class names.")
-    return check_classes(names, len(names), text)
+    return [str(name) for name in check_classes(names, len(names), text)]
 
 
 def read_prior(text: str | None, target: formats.Table, source: formats.Table | None) -> Any:
@@ -96,10 +100,11 @@ def read_prior(text: str | None, target: formats.Table, source: formats.Table | 
         names = target.classes or (source.classes if source else None)
         return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
     try:
-        return np.array([float(part) for part in text.split(",")])
+        plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
+        return np.array([float(part) for part in plain.split(b",")])
     except ValueError:
         msg = "--prior must be a .json file, numbers like 0.7,0.2,0.1, 'uniform' or 'source'. Got"
-        raise InputError(f"{msg} {text!r}.") from None
+        raise InputError(f"{msg} {text[:80]!a}.") from None
 
 
 def _prior_of(value: Any, names: list[str], name: str) -> Any:
@@ -110,7 +115,7 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
         missing = [c for c in names if c not in value]
         if strange or missing:
             wrong = (
-                f"names {strange[0]!r}, which is none of them"
+                f"names {strange[0][:80]!r}, which is none of them"
                 if strange
                 else f"lacks {missing[0]!r}"
             )
@@ -118,25 +123,18 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
         value = [value[c] for c in names]
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"{name} must hold numbers, one per class, or ranges [low, high]."
         ) from None
 
 
 def _json(path: Path) -> Any:
+    data = read_bytes(path, LARGEST)
     try:
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"{path.name} must be smaller than {LARGEST >> 20} MB.")
-        return json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        msg = f"{str(path)!r} must be a file that can be read. Got {error.strerror}."
-        raise InputError(msg) from None
-    except json.JSONDecodeError as error:
-        msg = f"{path.name}, line {error.lineno} must be JSON ({error.msg})."
-        raise InputError(msg) from None
-    except (UnicodeDecodeError, RecursionError):
-        raise InputError(f"{path.name} must be JSON in UTF-8.") from None
+        return parse(data)
+    except InputError as error:
+        raise InputError(f"{path.name} {error}.") from None
 
 
 class Held(NamedTuple):
@@ -144,7 +142,7 @@ class Held(NamedTuple):
 
     map: Map
     classes: list[str] | None
-    refused: bool  # the map of a refused calibration is the identity
+    refused: bool
 
 
 def read_map(path: Path) -> Held:
@@ -185,17 +183,71 @@ def check_same_names(fitted: list[str] | None, given: list[str] | None, name: st
     raise InputError(f"{msg} in the map and {theirs} in the rows.")
 
 
-def check_out(path: Path | None, endings: tuple[str, ...], *read: Path | str | None) -> None:
-    """Refuse, before any work, an output that cannot be written or that is another file's place."""
-    if path is None:
-        return
-    if path.suffix.lower() not in endings:
-        raise InputError(f"{str(path)!r} must end in {' or '.join(endings)} here.")
-    for other in read:
-        if other is not None and os.path.realpath(other) == os.path.realpath(path):
-            msg = f"the output must be another file than {str(other)!r}, which is read here and"
-            raise InputError(f"{msg} would be lost.")
-    formats.check_target(path)
+class Output(NamedTuple):
+    """A file that a command is asked to write."""
+
+    option: str
+    path: Path | None
+    endings: tuple[str, ...]
+
+
+def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
+    """Refuse, before any work, an output that cannot be written or would cost a file that is read.
+
+    ``read`` are all arguments of the command that may name a file or a directory. Each is compared
+    by what the file system holds there, so a link, a hard link, another spelling and a place inside
+    a directory that is read are all refused.
+    """
+    written: dict[Path, str] = {}
+    for option, path, endings in outputs:
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings:
+            raise InputError(
+                f"{option} must end in {' or '.join(endings)}. Got {shown_path(path)}."
+            )
+        target = formats.check_target(path)
+        if target in written:
+            got = shown_path(path)
+            raise InputError(f"{option} must be another file than {written[target]}. Got {got}.")
+        written[target] = option
+        for other in read:
+            if other is not None and (lost := _at_stake(target, Path(other))) is not None:
+                msg = (
+                    f"{option} must be another file than {shown_path(lost)}, which is read here and"
+                )
+                raise InputError(f"{msg} would be lost. Write it elsewhere.")
+
+
+def _at_stake(target: Path, read: Path) -> Path | None:
+    """Return the file or the directory that is read and that writing to a place would change."""
+    place = Path(os.path.realpath(read))
+    if target == place or _same_file(target, place):
+        return read
+    if not place.is_dir():
+        return None
+    if target.is_relative_to(place):
+        return read / target.relative_to(place) if target.exists() else read
+    seen: set[str] = set()
+    for folder, inner, files in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link that leads back
+            inner.clear()
+            continue
+        seen.add(real)
+        if target.is_relative_to(real):
+            return Path(folder)
+        for name in files:
+            if _same_file(target, Path(folder, name)):
+                return Path(folder, name)
+    return None
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def check_gate(value: float | None, name: str) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core import kernels
 from temperance.metrics import binned, proper, smooth
 from temperance.metrics._outcomes import Outcomes, gather
 
@@ -50,7 +49,7 @@ def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
 def of_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
     """Return the gaps of bins of equal width."""
     o = gather(rows)
-    return _gaps(o, kernels.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
+    return _gaps(o, binned.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
 
 
 def of_adaptive_ece(rows: Rows, *, n_bins: int = 15) -> Sums:

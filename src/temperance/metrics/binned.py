@@ -21,6 +21,7 @@ import numpy as np
 
 from temperance._core import checks, kernels
 from temperance._core.arrays import to_numpy
+from temperance._core.kernels_numpy import bin_index
 from temperance._core.softmax import softmax
 from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
@@ -183,77 +184,6 @@ def bin_rows(rows: Rows, n_bins: int) -> Bins:
     return Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
 
 
-def ece(self) -> float:
-    """Expected calibration error, the mean over classes when there are several sets of bins."""
-    return float(self.errors.mean())
-
-
-def _alike(
-    confidence: NDArray[Any], correct: NDArray[Any], weight: NDArray[Any] | None
-) -> tuple[Floats, Floats, Floats | None]:
-    """Return columns of one length, in float64."""
-    for name, column in (("correct", correct), ("weight", weight)):
-        if column is not None and np.shape(column) != np.shape(confidence):
-            shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
-            raise checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
-    sure, right = (np.asarray(column, np.float64) for column in (confidence, correct))
-    if not np.all((sure >= 0) & (sure <= MOST)):
-        wrong = sure[~((sure >= 0) & (sure <= MOST))][0]
-        raise checks.InputError(f"confidence must lie between 0 and 1. Got {wrong:g}.")
-    return sure, right, None if weight is None else np.asarray(weight, np.float64)
-
-
-def unit_edges(n_bins: int) -> Floats:
-    """Return the edges ``j / n_bins``, each rounded once."""
-    return np.arange(n_bins + 1) / n_bins
-
-
-def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
-    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each of n confidences in [0, 1].
-
-    A product and a rounding up find it, except within rounding of an edge, where the confidence is
-    compared with the edge itself.
-    """
-    scaled = confidence * n_bins
-    place = np.ceil(scaled).astype(np.intp) - 1
-    near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)
-    if near.size:
-        place[near] = np.searchsorted(unit_edges(n_bins)[1:-1], confidence[near])
-    return place
-
-
-def near_edge(confidence: Floats, n_bins: int) -> NDArray[np.intp]:
-    """Return the rows whose bin a relative error of 3e-7 in the confidence could change."""
-    scaled = confidence * n_bins
-    whole = np.rint(scaled)
-    return np.flatnonzero((np.abs(scaled - whole) < ROUNDING * n_bins) & (whole < n_bins))
-
-
-def binned_outcomes(block: Block, n_bins: int, *, exact: bool) -> tuple[Outcomes, Bins]:
-    """Return outcomes and their bins; confidences that may err are computed again near an edge."""
-    o = outcomes(block, exact=exact)
-    near = near_edge(o.confidence, n_bins) if not exact else np.zeros(0, np.intp)
-    if near.size:
-        part = block._make(None if column is None else column[near] for column in block)
-        o.confidence[near] = outcomes(part).confidence
-    return o, Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins)
-
-
-def bin_rows(rows: Rows, n_bins: int) -> Bins:
-    """Return the equal-width bins of labelled rows: one pass."""
-    edges = unit_edges(n_bins)
-    _, sums, weighted = summed(rows, partial(_bin_block, edges=edges, exact=exactly(rows)))
-    return Bins.summed(sums, edges, weighted=weighted)
-
-
-def _bin_block(block: Block, *, edges: Floats, exact: bool) -> Totals:
-    sums = compiled_sums(block, edges)
-    if sums is not None:
-        return sums
-    _, bins = binned_outcomes(block, edges.size - 1, exact=exact)
-    return 0.0, bins.sums, block.weight is not None, 0.0
-
-
 def ece(
     logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
 ) -> float:
@@ -405,6 +335,6 @@ def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Flo
     """Return softmax, bin (class k has the numbers ``k n_bins …``) and one-hot label: (n, K)."""
     p, y = softmax(to_numpy(block.logits).astype(np.float64)), labels_of(block)
     classes = np.arange(p.shape[1], dtype=np.intp)
-    place = kernels.bin_index(p.ravel(), n_bins).reshape(p.shape) + n_bins * classes
+    place = bin_index(p.ravel(), n_bins).reshape(p.shape) + n_bins * classes
     truth = y if y.ndim == 2 else classes == y[:, None]
     return p, place, truth.astype(np.float64)
