@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance_lab.reproduce.claims import check
-from temperance_lab.reproduce.lookup import Lookup
 from temperance_lab.reproduce.paper_rows import title
+from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,8 +118,8 @@ less: **{steady_nll}**.
 
 def what_we_found(records: dict[str, list[Record]]) -> str:
     """Return the page."""
-    t = {item: Lookup(some) for item, some in records.items()}
-    words = {(v.claim.item, v.claim.says): v.word for v in check(records)}
+    t = {item: RecordTable(some) for item, some in records.items()}
+    words = {(v.claim.experiment, v.claim.says): v.word for v in check(records)}
 
     def word(item: str, start: str) -> str:
         return next(w for (i, says), w in words.items() if i == item and says.startswith(start))
@@ -156,7 +156,7 @@ def what_we_found(records: dict[str, list[Record]]) -> str:
     return PAGE.format(**facts)
 
 
-def _gaps(t: Lookup) -> list[float]:
+def _gaps(t: RecordTable) -> list[float]:
     """Share of the improvement by labels that UTS reaches, by network."""
     out = []
     for group in t.groups():
@@ -166,7 +166,7 @@ def _gaps(t: Lookup) -> list[float]:
     return out
 
 
-def _harmed(t: Lookup) -> str:
+def _harmed(t: RecordTable) -> str:
     """Networks without shift that UTS leaves worse than it found them."""
     worse = [
         f"{title(g)} ({t.value(g, 'uncalibrated', 'nll'):.4f} to {t.value(g, 'UTS', 'nll'):.4f})"
@@ -187,7 +187,7 @@ COLUMNS = {
 }
 
 
-def _exact(t: Lookup) -> str:
+def _exact(t: RecordTable) -> str:
     """Every cell of the authors' own logits beside its print."""
     metrics = ("nll", "ece", "brier", "accuracy")
     lines = ["| | NLL | ECE | Brier | accuracy, % |", "|---" * (len(metrics) + 1) + "|"]
@@ -205,23 +205,23 @@ def _beside(r: Record | None) -> str:
     return f"{here} ± {spread} ({there} {'✓' if r.agrees else '✗'})"
 
 
-def _without_maximum(t: Lookup, method: str) -> int:
+def _without_maximum(t: RecordTable, method: str) -> int:
     """Draws of the authors' logits in which the likelihood has no maximum, as the record says."""
     record = t.get(EXACT, method, "nll")
     found = re.search(r"for want of a maximum, in (\d+) of", record.caveat if record else "")
     return int(found[1]) if found else 0
 
 
-def _nll(t: Lookup, method: str) -> str:
+def _nll(t: RecordTable, method: str) -> str:
     return f"{t.value(EXACT, method, 'nll'):.4f}"
 
 
-def _printed(t: Lookup, method: str) -> str:
+def _printed(t: RecordTable, method: str) -> str:
     record = t.get(EXACT, method, "nll")
     return f"{record.reported['mean']:.4f}" if record and record.reported else "nothing"
 
 
-def _sizes(t: Lookup) -> str:
+def _sizes(t: RecordTable) -> str:
     """T of UTS by number of rows, on networks without shift."""
     shown = (500, 2_000, 10_000)
     lines = [
@@ -254,7 +254,7 @@ temperature lies far above that of the likelihood, noise or no noise; its NLL is
 **{ats}**."""
 
 
-def _noise(t: Lookup, word: Word) -> str:
+def _noise(t: RecordTable, word: Word) -> str:
     """At which share of wrong labels TS is no better than UTS, and than nothing."""
     worse: dict[tuple[str, float], int] = {}
     groups = [g for g in t.groups() if t.get(g, "TS", "nll", 0.5)]
@@ -276,7 +276,7 @@ def _noise(t: Lookup, word: Word) -> str:
 METHODS = ("uncalibrated", "TS", "UTS", "prior-matched, T only", "prior-matched")
 
 
-def _regrets(tables: Iterable[tuple[str, Lookup]]) -> str:
+def _regrets(tables: Iterable[tuple[str, RecordTable]]) -> str:
     """Mean over groups and degrees of the Brier score minus that of TS-Target."""
     lines = [
         f"| mean Brier score above TS-Target | {' | '.join(METHODS)} |",
@@ -302,7 +302,7 @@ so it can fall below a temperature that saw the target's labels. It does not alw
 [label-free calibration](label-free.md) says where it falls short."""
 
 
-def _shift(t: Lookup, word: Word) -> str:
+def _shift(t: RecordTable, word: Word) -> str:
     return SHIFT.format(
         unc=word("figure-shift", "UTS is better than the unc"),
         ts=word("figure-shift", "UTS is better than TS"),
@@ -322,7 +322,7 @@ Prior-matched scaling better than UTS: **{ours}**; than TS-Target: **{beats}**.
 ![Brier score under corruptions](../experiments/figure_corruptions/figure_corruptions.png)"""
 
 
-def _corruptions(t: Lookup, word: Word) -> str:
+def _corruptions(t: RecordTable, word: Word) -> str:
     return CORRUPTIONS.format(
         unc=word("figure-corruptions", "UTS is better than the unc"),
         ts=word("figure-corruptions", "UTS is better than TS"),
@@ -354,7 +354,7 @@ with prior-matched scaling: **{ours_dropout}**.
 """
 
 
-def _probabilistic(t: Lookup, word: Word) -> str:
+def _probabilistic(t: RecordTable, word: Word) -> str:
     return PROBABILISTIC.format(
         n=len(t.groups()),
         uts=word("probabilistic", "UTS beats"),
@@ -378,7 +378,7 @@ the paper's have {least:.0f} to {most:.0f} %."""
 def _missing(records: dict[str, list[Record]]) -> str:
     table = records["table-1"]
     groups = dict.fromkeys(title(r.group) for r in table if r.needs)
-    small = Lookup(records["figure-shift"]).value(
+    small = RecordTable(records["figure-shift"]).value(
         "CIFAR10-gaussian_noise", "uncalibrated", "accuracy", 0
     )
     printed = [

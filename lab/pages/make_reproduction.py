@@ -6,7 +6,7 @@ from pathlib import Path
 
 from findings import what_we_found
 
-from temperance_lab.reproduce import ITEMS, Record, stored
+from temperance_lab.reproduce import STUDIES, Record, stored
 from temperance_lab.reproduce.claims import Verdict, check
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.record import EVIDENCE
@@ -44,7 +44,9 @@ CAPTIONS = {
 
 def records() -> dict[str, list[Record]]:
     """Return the records of every item, in the order of its groups."""
-    return {item: stored(item, EXPERIMENTS / item.replace("-", "_") / "records") for item in ITEMS}
+    return {
+        item: stored(item, EXPERIMENTS / item.replace("-", "_") / "records") for item in STUDIES
+    }
 
 
 def number(value: float, metric: str) -> str:
@@ -168,7 +170,7 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
     for metric, heading in METRICS.items():
         parts += [f"### {heading}", table(rows, metric, PAPER), table(rows, metric, ("TS", *OURS))]
     parts += ["### Where the logits come from", origins(rows)]
-    for item, about in ITEMS.items():
+    for item, about in STUDIES.items():
         if item != "table-1":
             parts += [f"## {about.title}", figure(item)]
     return "\n\n".join(parts) + "\n"
