@@ -15,12 +15,16 @@ from temperance.calibrate.result import Calibration, Finding
 from temperance.data.convert import binary_logits, from_probabilities
 from temperance.io.artefact import load, save
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
-from temperance.methods.accuracy import estimate_accuracy, match_confidence
-from temperance.methods.importance import fit_cpcs, fit_transcal
+from temperance.methods.accuracy import estimate_accuracy
+from temperance.methods.confidence import match_confidence
+from temperance.methods.cpcs import fit_cpcs
 from temperance.methods.label_shift import estimate_prior
 from temperance.methods.lascal import fit_lascal
+from temperance.methods.perturbed import fit_perturbed
 from temperance.methods.prior_matched import fit_prior_matched
-from temperance.methods.pseudocal import fit_perturbed, fit_pseudocal
+from temperance.methods.pseudocal import fit_pseudocal
+from temperance.methods.transcal import fit_transcal
+from temperance.methods.utdc import fit_utdc
 from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
@@ -30,6 +34,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from types import ModuleType
 
     from temperance import report as report
+    from temperance.cli import demo as demo
     from temperance.interop import testing as testing
     from temperance.interop import torch as torch
     from temperance.interop.sklearn import (
@@ -44,6 +49,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from temperance.report import displays as display  # noqa: F401
 
 _LAZY = {
+    "demo": "temperance.cli.demo",
     "display": "temperance.report.displays",
     "report": "temperance.report",
     "testing": "temperance.interop.testing",
@@ -95,6 +101,7 @@ __all__ = [
     "fit_pseudocal",
     "fit_temperature",
     "fit_transcal",
+    "fit_utdc",
     "fit_uts",
     "fit_vector",
     "from_probabilities",

@@ -7,9 +7,9 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance.data.source import as_source_rows
 from temperance.methods.source import (
     SourceProfile,
-    as_source_rows,
     class_weights,
     source_length,
     spread,

@@ -164,7 +164,7 @@ def test_dense_logits(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_in_the_manual_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[1] / "docs" / "torch.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text("utf-8")
     example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     monkeypatch.chdir(tmp_path)
     with torch.random.fork_rng():
@@ -271,7 +271,7 @@ def test_a_wrong_file_is_found_out(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "example", "sentence"),
     [
-        ("nowhere/model.pt2", images(2), "folder that exists"),
+        ("nowhere/model.pt2", images(2), "directory that exists"),
         ("model.onnx", images(2), "must end in .pt2"),
         ("model.pt2", None, "example must be a tensor"),
         ("model.pt2", images(0), r"with \[0\] rows"),

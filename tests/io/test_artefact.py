@@ -327,7 +327,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, monkeypatch, bad):
 @pytest.mark.parametrize("bad", ["no such directory/x.json", ".", "a\0b", None, 1.5])
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, bad):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(tp.InputError, match="path must name a file in a directory that exists"):
+    with pytest.raises(tp.InputError, match="must be a file in a directory that exists"):
         tp.save(tp.Temperature(1.0), bad)
 
 

@@ -1,4 +1,4 @@
-"""Transport labels against POT and SciPy, which solve the same problem on all n K arcs."""
+"""COT and COTT against POT, which solves the same transport on all n K arcs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linprog
+from scipy.special import softmax
 
 import temperance as tp
-from temperance.methods.transport import fit_transport, transport_labels
+from temperance.methods.transport import solve_transport
+
+TOLERANCE = 1e-4  # of the mean probability of the transport labels
 
 
 def problem(n, k, *, sharpness=1.0, shift=1.0, seed=0):
@@ -21,15 +24,14 @@ def problem(n, k, *, sharpness=1.0, shift=1.0, seed=0):
     return z * sharpness, rng.dirichlet(np.full(k, 2.0))
 
 
-def softmax(z):
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+def network_simplex(p, q, weight=None):
+    """Largest mean p of a plan with column sums q."""
+    w = np.full(len(p), 1 / len(p)) if weight is None else weight
+    return 1 - ot.emd2(w, q, 1 - p, numItermax=10**7)
 
 
-def exact(z, q):
-    """Largest mean p of a plan with column sums q, by the network simplex."""
-    n = len(z)
-    return 1 - ot.emd2(np.full(n, 1 / n), q, 1 - softmax(z), numItermax=10**7)
+def cot(z, q):
+    return tp.estimate_accuracy(z, q, method="cot").value
 
 
 @pytest.mark.parametrize(
@@ -45,90 +47,136 @@ def exact(z, q):
         (800, 5, 20, 2),
     ],
 )
-def test_the_value_is_that_of_the_network_simplex(n, k, sharpness, shift):
+def test_cot_is_the_optimum_of_the_network_simplex(n, k, sharpness, shift):
     z, q = problem(n, k, sharpness=sharpness, shift=shift)
-    assert fit_transport(z, q).value == pytest.approx(exact(z, q), abs=1e-5)
+    assert cot(z, q) == pytest.approx(network_simplex(softmax(z, axis=1), q), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize(("n", "k"), [(40, 3), (150, 10), (90, 60)])
-def test_labels_are_those_of_the_assignment_problem(n, k):
-    z, q = problem(n, k, sharpness=2, shift=2)
-    p, labels = softmax(z), transport_labels(z, q)
-    quota = np.bincount(labels, minlength=k)
-    rows, slots = linear_sum_assignment(p[:, np.repeat(np.arange(k), quota)], maximize=True)
-    best = p[:, np.repeat(np.arange(k), quota)][rows, slots].sum()
-    assert p[np.arange(n), labels].sum() == pytest.approx(best, abs=1e-3)
-    assert np.abs(quota - n * q).max() < 1
+def test_cot_is_the_optimum_of_a_linear_programme():
+    n, k = 40, 4
+    z, q = problem(n, k)
+    rows = np.kron(np.eye(n), np.ones(k))
+    columns = np.kron(np.ones(n), np.eye(k))
+    found = linprog(
+        -softmax(z, axis=1).ravel(),
+        A_eq=np.vstack([rows, columns]),
+        b_eq=np.concatenate([np.full(n, 1 / n), q]),
+    )
+    assert cot(z, q) == pytest.approx(-found.fun, abs=TOLERANCE)
 
 
-def test_a_large_problem_keeps_its_quotas_and_closes_the_duality_gap():
-    # More probabilities than are assigned exactly: the last rows are settled directly.
-    n, k = 22_000, 200
-    z, q = problem(n, k, sharpness=1.5)
-    p, labels = softmax(z), transport_labels(z, q)
-    v = fit_transport(z, q).potentials
-    share = np.bincount(labels, minlength=k) / n
-    assert np.abs(share - q).max() < 1 / n
-    bound = (p + v).max(axis=1).mean() - share @ v
-    assert 0 <= bound - p[np.arange(n), labels].mean() < 5e-4
-
-
-def test_rows_go_to_the_largest_sum_of_probability_and_potential():
-    z, q = problem(2000, 6)
-    labels, v = transport_labels(z, q), fit_transport(z, q).potentials
-    assert (labels == (softmax(z) + v).argmax(axis=1)).mean() > 0.99
+def test_rows_of_unequal_weight():
+    z, q = problem(300, 6)
+    p, w = softmax(z, axis=1), np.random.default_rng(1).dirichlet(np.full(300, 0.5))
+    solved = solve_transport(p, q, w)
+    assert solved.value == pytest.approx(network_simplex(p, q, w), abs=TOLERANCE)
+    assert w @ solved.shares == pytest.approx(q, abs=3e-3)
 
 
 def test_a_prior_that_is_met_costs_nothing():
     z, _ = problem(500, 4)
     share = np.bincount(z.argmax(axis=1), minlength=4) / 500
-    assert fit_transport(z, share).value == pytest.approx(softmax(z).max(axis=1).mean(), abs=1e-6)
-    np.testing.assert_array_equal(transport_labels(z, share), z.argmax(axis=1))
+    assert cot(z, share) == pytest.approx(softmax(z, axis=1).max(axis=1).mean(), abs=TOLERANCE)
 
 
 def test_a_class_without_mass_gets_no_row():
     z, _ = problem(300, 4)
     q = np.array([0.5, 0.0, 0.2, 0.3])
-    labels = transport_labels(z, q)
-    np.testing.assert_array_equal(np.bincount(labels, minlength=4), [150, 0, 60, 90])
-    assert fit_transport(z, q).value == pytest.approx(exact(z, q), abs=1e-5)
+    assert cot(z, q) == pytest.approx(network_simplex(softmax(z, axis=1), q), abs=TOLERANCE)
+    assert not solve_transport(softmax(z, axis=1), q).shares[:, 1].any()
 
 
-@pytest.mark.parametrize("z", [np.zeros((40, 3)), np.tile([1.0, 2.0, 0.0], (40, 1))])
-def test_tied_rows_are_divided_by_quota(z):
-    q = np.array([0.25, 0.25, 0.5])
-    np.testing.assert_array_equal(np.bincount(transport_labels(z, q)), [10, 10, 20])
-    assert fit_transport(z, q).value == pytest.approx(softmax(z)[0] @ q)
+@pytest.mark.parametrize("row", [[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [0.0, 200.0, 0.0]])
+def test_equal_rows_are_divided_by_quota(row):
+    z, q = np.tile(row, (400, 1)), np.array([0.3, 0.2, 0.5])
+    assert cot(z, q) == pytest.approx(softmax(row) @ q, abs=TOLERANCE)
 
 
-def test_saturated_rows_of_one_class_are_moved_together():
-    z = np.zeros((5000, 3))
-    z[:, 1] = 200.0
-    q = np.array([0.3, 0.2, 0.5])
-    np.testing.assert_array_equal(np.bincount(transport_labels(z, q)), [1500, 1000, 2500])
-    assert fit_transport(z, q).value == pytest.approx(0.2)
-
-
-def test_temperature_divides():
-    z, q = problem(200, 5)
-    assert fit_transport(z, q, temperature=2.0).value == fit_transport(z / 2, q).value
-    with pytest.raises(tp.InputError, match="temperature must be"):
-        fit_transport(z, q, temperature=0)
-
-
-def test_the_standard_error_is_that_of_the_bootstrap():
+def test_the_interval_is_that_of_the_bootstrap():
     z, q = problem(1000, 4)
     rng = np.random.default_rng(1)
-    draws = [fit_transport(z[rng.integers(1000, size=1000)], q).value for _ in range(40)]
-    assert fit_transport(z, q).error == pytest.approx(np.std(draws), rel=0.3)
+    draws = [cot(z[rng.integers(1000, size=1000)], q) for _ in range(40)]
+    found = tp.estimate_accuracy(z, q, method="cot")
+    assert (found.high - found.low) / 2 == pytest.approx(1.645 * np.std(draws), rel=0.3)
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
-def test_the_value_is_at_most_the_mean_confidence(seed):
+def test_cot_is_at_most_the_mean_confidence(seed):
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(1, 60)), int(rng.integers(2, 8))
     z, q = problem(n, k, sharpness=float(rng.uniform(0.1, 5)), seed=seed)
-    value = fit_transport(z, q).value
-    assert value <= softmax(z).max(axis=1).mean() + 1e-6
-    assert value == pytest.approx(exact(z, q), abs=1e-5)
+    p = softmax(z, axis=1)
+    assert cot(z, q) <= p.max(axis=1).mean() + TOLERANCE
+    assert cot(z, q) == pytest.approx(network_simplex(p, q), abs=TOLERANCE)
+
+
+def test_many_classes_have_a_small_duality_gap():
+    z, q = problem(2_000, 200, sharpness=1.5)
+    p = softmax(z, axis=1)
+    solved = solve_transport(p, q)
+    used = np.isfinite(solved.potentials)
+    assert used.all()
+    planned = (solved.shares * p).sum(axis=1).mean()
+    moved = np.abs(solved.shares.mean(axis=0) - q).sum() / 2  # mass that a repair would move
+    assert planned - moved <= solved.value <= planned + moved + TOLERANCE
+    assert moved < 0.01
+
+
+# ------------------------------------------------------------------------------------- COTT
+
+
+def exact_costs(p, q, weight):
+    """Costs that occur in the plan of the network simplex, and the mass of each."""
+    plan = ot.emd(weight, q, 1 - p, numItermax=10**7)
+    return (1 - p)[plan > 0], plan[plan > 0]
+
+
+def drawn(n, prior, signal, seed):
+    """Gaussian classes with equal variance; logits 1.5 times too large."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(len(prior), p=prior, size=n)
+    return 1.5 * signal * (signal * np.eye(len(prior))[y] + rng.normal(size=(n, len(prior)))), y
+
+
+def test_cott_is_its_definition_with_the_plan_of_the_network_simplex():
+    home = np.full(4, 0.25)
+    q = np.array([0.4, 0.3, 0.2, 0.1])
+    (s, y), (z, _) = drawn(900, home, 2.0, 0), drawn(800, q, 1.6, 1)
+    t = tp.fit_temperature(s, y).temperature
+    weight = (q / np.bincount(y))[y]
+    weight /= weight.sum()
+    cost, mass = exact_costs(softmax(s / t, axis=1), np.bincount(y, weight), weight)
+    order = np.argsort(cost)
+    accuracy = weight @ (s.argmax(axis=1) == y)
+    threshold = cost[order][np.searchsorted(np.cumsum(mass[order]), accuracy)]
+    cost, mass = exact_costs(softmax(z / t, axis=1), q, np.full(800, 1 / 800))
+    expected = mass[cost <= threshold].sum()
+    found = tp.estimate_accuracy(z, q, (s, y), method="cott").value
+    assert found == pytest.approx(expected, abs=0.005)
+
+
+def test_cott_is_right_under_label_shift_where_the_unweighted_rule_is_not():
+    """A model that is calibrated for a mix of 70 % class 0 meets a mix of 10 % class 0."""
+    home, q, n = np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.1, 0.3, 0.3, 0.3]), 1_500
+    s, old = drawn(n, home, 1.5, 2)
+    z, y = drawn(n, q, 1.5, 3)
+    s, z = s + 1.5 * np.log(home), z + 1.5 * np.log(home)
+    truth = (z.argmax(axis=1) == y).mean()
+    weighted = tp.estimate_accuracy(z, q, (s, old), method="cott").value
+    t, equal = tp.fit_temperature(s, old).temperature, np.full(n, 1 / n)
+    cost, mass = exact_costs(softmax(s / t, axis=1), np.bincount(old) / n, equal)
+    order = np.argsort(cost)
+    place = np.searchsorted(np.cumsum(mass[order]), (s.argmax(axis=1) == old).mean())
+    threshold = cost[order][place]
+    cost, mass = exact_costs(softmax(z / t, axis=1), q, equal)
+    assert abs(weighted - truth) < 0.03
+    assert abs(mass[cost <= threshold].sum() - truth) > 0.06
+
+
+def test_cott_demands_a_source_with_rows_of_the_classes_that_occur():
+    z, y = drawn(200, np.full(3, 1 / 3), 2.0, 3)
+    with pytest.raises(tp.InputError, match="class with a positive prior"):
+        tp.estimate_accuracy(z, [1.0, 0.0, 0.0], (z[y > 0], y[y > 0]), method="cott")
+    with pytest.raises(tp.InputError, match="source must be a pair"):
+        tp.estimate_accuracy(z, [1.0, 0.0, 0.0], method="cott")

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance_skin_lesion.appearance import Appearance
-    from temperance_skin_lesion.ham10000 import Lesions
     from temperance_skin_lesion.network import LesionNet
 
-__all__ = ["Model", "ModelError", "Source", "describe", "load", "ship"]
+__all__ = ["Model", "ModelError", "Source", "load"]
 
-SHIPPED = Path(__file__).parents[1] / "weights"
+PACKED = Path(__file__).parent / "weights"
+"""Where the wheel puts the weights; a checkout has them beside the package."""
+
+SHIPPED = PACKED if PACKED.is_dir() else Path(__file__).parents[1] / "weights"
 APPEARANCE = "appearance.npz"
 
 
@@ -85,15 +87,15 @@ def load(directory: Path | None = None) -> Model:
     directory = directory or (Path(named) if named else SHIPPED)
     if not (directory / "model.json").is_file():
         raise ModelError(
-            f"No model in {directory}. The weights are non-commercial (CC BY-NC 4.0) and not part "
-            f"of the package: take apps/skin_lesion/weights from the repository and name it with "
+            f"No model in {directory}. The weights (CC BY-NC 4.0, non-commercial) come with the "
+            f"package: install it again, or name a directory that holds them with "
             f"TEMPERANCE_SKIN_LESION_WEIGHTS."
         )
     facts = json.loads((directory / "model.json").read_text("utf-8"))
     if APPEARANCE not in facts["files"]:
         raise ModelError(
-            f"The model in {directory} must know how a lesion looks ({APPEARANCE}). It is older "
-            f"than that: take apps/skin_lesion/weights from the repository again."
+            f"The model in {directory} must know how a lesion looks ({APPEARANCE}). It was written "
+            f"by an older version: use the weights that come with the package."
         )
     for name, expected in facts["files"].items():
         found = _sha256((directory / name).read_bytes()) if (directory / name).is_file() else "none"
@@ -110,51 +112,6 @@ def load(directory: Path | None = None) -> Model:
         source = Source(rows["logits"], rows["labels"], rows["groups"])
     familiar = appearance.load(directory / APPEARANCE)
     return Model(load_tail(LesionNet(), directory), source, familiar, facts)
-
-
-def ship(net: LesionNet, train: Lesions, validation: Lesions, directory: Path) -> None:
-    """Store a trained network with its validation logits and the facts about it."""
-    from temperance_skin_lesion import network
-
-    network.save_tail(net, directory)
-    # The logits are those of the stored weights, rounding included.
-    logits = network.logits(network.load_tail(net, directory), validation.images)
-    np.savez_compressed(
-        directory / "source.npz",
-        logits=logits,
-        labels=validation.labels,
-        groups=validation.lesions,
-        classes=np.array(CODES),
-    )
-    appearance.fit(network.look(net, train.images)[0]).save(directory / APPEARANCE)
-    describe(validation, logits, directory)
-
-
-def describe(validation: Lesions, logits: NDArray[np.float32], directory: Path) -> None:
-    """Write the facts about the files of a model."""
-    from temperance_skin_lesion import network
-
-    files = {
-        path.name: _sha256(path.read_bytes())
-        for path in sorted(directory.glob("*"))
-        if path.suffix in {".safetensors", ".npz"}
-    }
-    facts = {
-        "name": "lite0-ham10000",
-        "licence": "CC-BY-NC-4.0",
-        "classes": CODES,
-        "side": network.SIDE,
-        "first_trained_block": network.FIRST_TRAINED_BLOCK,
-        "validation": {
-            "rows": len(validation),
-            "lesions": len(np.unique(validation.lesions)),
-            "accuracy": round(float(np.mean(logits.argmax(1) == validation.labels)), 4),
-        },
-        "files": files,
-        # Maps belong to logits: what only decides who gets an answer leaves the name as it is.
-        "sha256": _sha256("".join(h for f, h in files.items() if f != APPEARANCE).encode()),
-    }
-    (directory / "model.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
 
 
 def _sha256(content: bytes) -> str:

@@ -1,6 +1,6 @@
 """Learn what a lesion looks like, and measure who is referred for looking otherwise.
 
-    python experiments/skin_lesion/foreign.py [--out DIRECTORY]
+    python lab/experiments/skin_lesion/foreign.py [--out DIRECTORY]
 
 writes appearance.npz beside the shipped weights, from the lesions that they were trained on, and
 records/foreign.json: the share of the validation lesions of each site that look foreign; the same
@@ -15,16 +15,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ham10000
 import numpy as np
 import quote
 import torch
 from PIL import Image
 from run import write
+from shipping import describe
 from sklearn.datasets import load_sample_images
 from train import divide
 
 import temperance as tp
-from temperance_skin_lesion import appearance, ham10000, model, network
+from temperance_skin_lesion import appearance, model, network
 from temperance_skin_lesion.decision import Policy, decide_all
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def main() -> None:
     train, validation, _ = divide(data, None)
     known = appearance.fit(features[train.rows])
     known.save(arguments.out / model.APPEARANCE)
-    model.describe(validation, logits[validation.rows], arguments.out)
+    describe(validation, logits[validation.rows], arguments.out)
     seen, unseen = {}, {}
     for site in ham10000.SITES:
         here = validation.rows[validation.sites == site]

@@ -1,6 +1,6 @@
 """Load the assistant: two workers, twenty requests in flight, for a minute; record the figures.
 
-    python experiments/skin_lesion/load.py [--seconds 60] [--out records/load.json]
+    python lab/experiments/skin_lesion/load.py [--seconds 60] [--out records/load.json]
 
 Every request sends one drawn photograph of 600 x 450 pixels to /api/v1/predict, and counts as good
 only if it comes back with status 200 and one case. At the end the record must hold as many cases.

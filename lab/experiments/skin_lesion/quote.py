@@ -1,6 +1,6 @@
 """Quote the records in docs/assistant.md: what stands between its markers is written here.
 
-    python experiments/skin_lesion/quote.py
+    python lab/experiments/skin_lesion/quote.py
 
 A quotation begins with ``<!-- quoted: NAME -->`` and ends with ``<!-- end -->``.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RECORDS = Path(__file__).parent / "records"
-PAGE = Path(__file__).parents[2] / "docs" / "assistant.md"
+PAGE = Path(__file__).parents[3] / "docs" / "assistant.md"
 SITES = ("rosendahl", "vidir_modern", "vidir_molemax")
 COLUMNS = {
     "nll": "NLL",

@@ -1,6 +1,6 @@
 """Each acquisition site of HAM10000 as the unseen clinic: what each calibrator does to it.
 
-    python experiments/skin_lesion/run.py [--logits DIR] [--out DIR] [--pictures FILE]
+    python lab/experiments/skin_lesion/run.py [--logits DIR] [--out DIR] [--pictures FILE]
 
 reads ham_{site}.npz (written by train.py; copies are kept in logits/) and writes to OUT one record
 (JSON) and one figure per site, the table of all of them, the effect of the prior, and the figure of
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import figures
+import ham10000
 import numpy as np
 import quote
 
 import temperance as tp
-from temperance_skin_lesion import ham10000
 from temperance_skin_lesion.classes import CLASSES, MELANOMA, NAMES
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ For each site, the lesions of the other sites are divided 80/20 by lesion; the n
 on the larger part and read on the smaller one (the labelled *source*) and on the whole unseen site
 (the *target*). A lesion photographed at two sites belongs to the unseen one only.
 
-    python experiments/skin_lesion/train.py OUT [--ship DIRECTORY]
+    python lab/experiments/skin_lesion/train.py OUT [--ship DIRECTORY]
 
 writes OUT/ham_{site}.npz (source_logits, source_labels, source_groups, source_rows, target_...,
 classes; rows count the lines of the metadata file). With --ship, the network of all sites goes to
@@ -18,25 +18,25 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fine_tuning
+import ham10000
 import numpy as np
 import torch
+from shipping import ship
 
-from temperance_skin_lesion import ham10000, training
 from temperance_skin_lesion.classes import CODES
-from temperance_skin_lesion.model import ship
 from temperance_skin_lesion.network import LesionNet
 
 if TYPE_CHECKING:
+    from ham10000 import Lesions
     from numpy.typing import NDArray
-
-    from temperance_skin_lesion.ham10000 import Lesions
 
 
 def shared_features(data: Lesions, path: Path) -> NDArray[np.float16]:
     """Features of the trunk, the same for every site; kept in a file, as they take a while."""
     if not path.exists():
         partial = path.with_suffix(".partial.npy")
-        np.save(partial, training.features(LesionNet(), data.images))
+        np.save(partial, fine_tuning.features(LesionNet(), data.images))
         partial.replace(path)
     return np.load(path, mmap_mode="r")
 
@@ -62,11 +62,11 @@ def main() -> None:
     views = shared_features(data, arguments.out / "ham_features.npy")
 
     def logits(net: LesionNet, part: Lesions) -> NDArray[np.float32]:
-        return training.predict(net, views[0, part.rows])
+        return fine_tuning.predict(net, views[0, part.rows])
 
     for site in arguments.sites:
         train, validation, unseen = divide(data, site)
-        net = training.fine_tune(views[:, train.rows], train.labels)
+        net = fine_tuning.fine_tune(views[:, train.rows], train.labels)
         parts = {"source": validation, "target": unseen}
         arrays = {}
         for name, part in parts.items():
@@ -86,7 +86,7 @@ def main() -> None:
         )
     if arguments.ship:
         train, validation, _ = divide(data, None)
-        net = training.fine_tune(views[:, train.rows], train.labels)
+        net = fine_tuning.fine_tune(views[:, train.rows], train.labels)
         ship(net, train, validation, arguments.ship)
 
 

@@ -36,9 +36,10 @@ from temperance.calibrate.findings import (
 from temperance.calibrate.prior import Prior, exactly
 from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.uncertainty import Beliefs, believe
-from temperance.data import Rows, as_rows
+from temperance.data import as_rows
+from temperance.data.source import as_source_rows, draw_labelled, draw_rows
 from temperance.maps import IDENTITY, Map, Temperature
-from temperance.methods.source import SourceProfile, as_source_rows, sample_size
+from temperance.methods.source import SourceProfile
 from temperance.metrics.binned import bin_index
 
 if TYPE_CHECKING:
@@ -108,9 +109,8 @@ def calibrate(
     called = None if classes is None else check_classes(classes, k)
     labelled = None if source is None else as_source_rows(source, k, called)
     names = [str(c) for c in called or range(k)]
-    index = rows.draw(sample_size(rows), generator)
-    z = rows.take(index).logits
-    pair = None if labelled is None else _read_source(labelled, generator)
+    index, z = draw_rows(rows, generator)
+    pair = None if labelled is None else draw_labelled(labelled, generator)
     scene, findings = _look(z, rows.n, prior, pair, names)
     findings += reasons_to_refuse(scene)
     beliefs, evidence = None, None
@@ -126,12 +126,6 @@ def calibrate(
     if any(finding.severity == "refuse" for finding in findings):
         beliefs = None  # what is believed under a refused assumption is not told
     return _answer(scene, beliefs, evidence, findings, index=index, seed=seed)
-
-
-def _read_source(rows: Rows, generator: np.random.Generator) -> Pair:
-    block = rows.take(rows.draw(sample_size(rows), generator))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return block.logits, block.labels
 
 
 def _look(

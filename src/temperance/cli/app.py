@@ -65,8 +65,11 @@ def calibrate(
     from temperance import calibrate as fit
     from temperance.cli import inputs, output
 
-    inputs.check_out(out, inputs.ARTEFACT, target, source, prior, classes)
-    inputs.check_out(report, inputs.PAGE)
+    written = [
+        inputs.Output("--out", out, inputs.ARTEFACT),
+        inputs.Output("--report", report, inputs.PAGE),
+    ]
+    inputs.check_outputs(written, target, source, prior, classes)
     with output.working("reading"):
         rows = inputs.read_table(target, classes, keep="logits")
         labelled = None
@@ -122,7 +125,7 @@ def fit(
     from temperance.cli import inputs, methods, output
     from temperance.io import artefact
 
-    inputs.check_out(out, inputs.ARTEFACT, val, labels, classes)
+    inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
     rows = inputs.read_labelled(val, classes, labels)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
@@ -166,7 +169,8 @@ def apply(
     from temperance.io import formats
 
     formats.check_format(out)
-    inputs.check_out(out, tuple(formats.FORMATS), new, map, classes)
+    written = inputs.Output("--out", out, tuple(formats.FORMATS))
+    inputs.check_outputs([written], new, map, classes)
     held = inputs.read_map(map)
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep)
@@ -262,7 +266,8 @@ def report(
     from temperance import report as page
     from temperance.cli import inputs, output
 
-    inputs.check_out(out, inputs.PAGE)
+    written = inputs.Output("--out", out, inputs.PAGE)
+    inputs.check_outputs([written], calibration, labelled, labels, classes)
     held = inputs.read_calibration(calibration)
     audit = None
     if labelled is not None:

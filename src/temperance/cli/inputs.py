@@ -18,6 +18,8 @@ from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from temperance.maps import Map
@@ -185,17 +187,67 @@ def check_same_names(fitted: list[str] | None, given: list[str] | None, name: st
     raise InputError(f"{msg} in the map and {theirs} in the rows.")
 
 
-def check_out(path: Path | None, endings: tuple[str, ...], *read: Path | str | None) -> None:
-    """Refuse, before any work, an output that cannot be written or that is another file's place."""
-    if path is None:
-        return
-    if path.suffix.lower() not in endings:
-        raise InputError(f"{str(path)!r} must end in {' or '.join(endings)} here.")
-    for other in read:
-        if other is not None and os.path.realpath(other) == os.path.realpath(path):
-            msg = f"the output must be another file than {str(other)!r}, which is read here and"
-            raise InputError(f"{msg} would be lost.")
-    formats.check_target(path)
+class Output(NamedTuple):
+    """A file that a command is asked to write."""
+
+    option: str
+    path: Path | None
+    endings: tuple[str, ...]
+
+
+def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
+    """Refuse, before any work, an output that cannot be written or would cost a file that is read.
+
+    ``read`` are all arguments of the command that may name a file or a directory. Each is compared
+    by what the file system holds there, so a link, a hard link, another spelling and a place inside
+    a directory that is read are all refused.
+    """
+    written: dict[Path, str] = {}
+    for option, path, endings in outputs:
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings:
+            raise InputError(f"{option} must end in {' or '.join(endings)}. Got {str(path)!r}.")
+        target = formats.check_target(path)
+        if target in written:
+            msg = f"{option} must be another file than {written[target]}. Got {str(path)!r} twice."
+            raise InputError(msg)
+        written[target] = option
+        for other in read:
+            if other is not None and (lost := _at_stake(target, Path(other))) is not None:
+                msg = f"{option} must be another file than {str(lost)!r}, which is read here and"
+                raise InputError(f"{msg} would be lost. Write it elsewhere.")
+
+
+def _at_stake(target: Path, read: Path) -> Path | None:
+    """Return the file or the directory that is read and that writing to a place would change."""
+    place = Path(os.path.realpath(read))
+    if target == place or _same_file(target, place):
+        return read
+    if not place.is_dir():
+        return None
+    if target.is_relative_to(place):
+        return read / target.relative_to(place) if target.exists() else read
+    seen: set[str] = set()
+    for folder, inner, files in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link that leads back
+            inner.clear()
+            continue
+        seen.add(real)
+        if target.is_relative_to(real):
+            return Path(folder)
+        for name in files:
+            if _same_file(target, Path(folder, name)):
+                return Path(folder, name)
+    return None
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def check_gate(value: float | None, name: str) -> None:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -37,6 +36,7 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, is_numpy, to_numpy
 from temperance._core.checks import InputError
 from temperance._version import __version__
+from temperance.io.atomic import check_target, write_bytes
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
@@ -110,13 +110,13 @@ def save(
         msg = f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}."
         raise InputError(msg)
     header = {"format": FORMAT, "version": VERSION, "package": __version__, "kind": kind}
-    target = _target(path)
+    target = check_target(path)
     pack = _to_safetensors if target.suffix == ".safetensors" else _to_json
     data = pack(header | facts)
     if len(data) > LIMIT:
         msg = f"the artefact must stay below {LIMIT >> 20} MB. Got {len(data) >> 20} MB: "
         raise InputError(msg + "save to a path that ends in .safetensors, or fit fewer parameters.")
-    _replace(target, data)
+    write_bytes(target, data)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -363,35 +363,3 @@ def _bytes_of(path: str | os.PathLike[str]) -> bytes:
     if len(data) > LIMIT:
         raise _refuse(path, f"is larger than {LIMIT >> 20} MB, too large for an artefact")
     return data
-
-
-def _target(path: str | os.PathLike[str]) -> Path:
-    """Return the file to write, links followed, in a directory that exists."""
-    try:
-        target = Path(os.path.realpath(path))
-        good = target.parent.is_dir() and not target.is_dir()
-    except (OSError, ValueError, TypeError):
-        good, target = False, Path()
-    if not good:
-        msg = f"path must name a file in a directory that exists. Got {path!r} instead."
-        raise InputError(msg)
-    return target
-
-
-def _replace(target: Path, data: bytes) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name itself must reach the disk too
-        directory = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

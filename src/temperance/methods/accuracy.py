@@ -1,39 +1,52 @@
-"""The accuracy of a model on unlabelled data, by several published ideas.
+"""The accuracy of a model on unlabelled data, by one of several methods.
 
-    matched     the median of three estimates of `prior_matched` (prior and source)
-    cot         Lu et al. (2023): mean probability of transport labels (prior)
-    atc         Garg et al. (2022): share of rows more confident than the source quantile at the
-                source error rate (source)
-    doc         Guillory et al. (2021): acc_s - (conf_s - conf_t) (source)
-    confidence  mean top probability; right if the model is calibrated on the target
+    matched     several estimates combined, as in `fit_prior_matched`     prior and source
+    cot, cott   optimal transport of predictions to labels (`cot`)        prior; cott: source too
+    atc, atc-ne share of rows above a threshold of the source (`atc`)     source
+    doc         fall of the mean confidence since the source (`doc`)      source
+    confidence  mean confidence (`confidence`)                            nothing
 
-Where a source is given its temperature is applied first, except by "matched", which has its own.
+Where a source is given, logits are divided by its temperature first; "matched" has its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_choice, check_number, check_prior, check_seed
+from temperance._core.checks import (
+    InputError,
+    NotIdentified,
+    check_choice,
+    check_prior,
+    check_seed,
+)
 from temperance._core.sample import Sample, probabilities
-from temperance._core.stats import Interval
 from temperance.data import as_rows
-from temperance.maps import Temperature
-from temperance.methods import matching
+from temperance.data.source import draw_rows, read_source
+from temperance.methods.atc import estimate_atc, negative_entropy
+from temperance.methods.cot import estimate_cot, estimate_cott
+from temperance.methods.doc import estimate_doc
 from temperance.methods.evidence import gather_evidence
-from temperance.methods.source import SourceProfile, as_source_rows, centre, sample_size
-from temperance.methods.transport import fit_transport
+from temperance.methods.sampling_error import normal_interval, share_interval
+from temperance.methods.source import SourceProfile
+from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float64]
-    Pair = tuple[NDArray[Any], NDArray[np.int64]]
+    from temperance._core.stats import Interval
+    from temperance.data.source import LabelledSample
 
-METHODS = ("matched", "cot", "atc", "doc", "confidence")
-Z90 = 1.645
+    Matrix = NDArray[np.float64]
+
+METHODS = ("matched", "cot", "cott", "atc", "atc-ne", "doc", "confidence")
+NEED_SOURCE = ("matched", "cott", "atc", "atc-ne", "doc")
+NEED_PRIOR = ("matched", "cot", "cott")
 
 
 def estimate_accuracy(
@@ -50,16 +63,17 @@ def estimate_accuracy(
     ----------
     target_logits : array of shape (n, K) or rows
     prior : array of shape (K,)
-        The target's class mix; for "matched" and "cot".
+        The target's class mix; for "matched", "cot" and "cott".
     source : pair (logits, labels)
-        For "matched", "atc" and "doc"; "cot" and "confidence" use its temperature where given.
-    method : {"matched", "cot", "atc", "doc", "confidence"}
+        For all methods but "cot" and "confidence", which use its temperature where given.
+    method : {"matched", "cot", "cott", "atc", "atc-ne", "doc", "confidence"}
     seed : int or Generator
+        Of the draw of rows, used where a set has more rows than a label-free method reads.
 
     Returns
     -------
     Interval
-        With the 90 % interval of the *sampling* error alone; what the method itself misses is
+        With the 90 % interval of the *sampling* error alone; the error of the method itself is
         larger. `temperance.calibrate` accounts for both.
 
     Notes
@@ -79,71 +93,39 @@ def estimate_accuracy(
     check_choice(method, METHODS, "method")
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    z = rows.take(rows.draw(sample_size(rows), generator)).logits
-    pair = None if source is None else _read(source, rows.n_classes, generator)
-    if pair is None and method in {"matched", "atc", "doc"}:
-        msg = f"source must be a pair (logits, labels) for method {method!r}. Got None instead."
-        raise InputError(msg)
-    q = check_prior(prior, rows.n_classes) if method == "matched" else None
-    profile = None if pair is None else SourceProfile.of(*pair, q)
-    t = 1.0 if profile is None else profile.temperature
+    z = draw_rows(rows, generator).logits
+    sample = None if source is None else read_source(source, rows.n_classes, seed=generator)
+    q = check_prior(prior, rows.n_classes) if method in NEED_PRIOR else np.empty(0)
+    if sample is None:
+        if method in NEED_SOURCE:
+            msg = f"source must be a pair (logits, labels) for method {method!r}. Got None instead."
+            raise InputError(msg)
+        return estimate_cot(z, q, 1.0) if method == "cot" else _mean_confidence(z, 1.0)
+    return _with_source(method, z, q, sample)
+
+
+def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample) -> Interval:
     if method == "matched":
-        assert profile is not None and q is not None  # noqa: PT018, S101 - demanded above
-        value = gather_evidence(Sample(z), q, profile).accuracy
-        return _binomial(value, len(z), profile.n)
+        profile = SourceProfile.of(*source, q)
+        return share_interval(gather_evidence(Sample(z), q, profile).accuracy, len(z), profile.n)
+    try:
+        temperature = fit_temperature(*source).temperature
+    except NotIdentified:
+        temperature = 1.0
     if method == "cot":
-        solved = fit_transport(np.asarray(z, dtype=np.float64) / t, prior)
-        return _within(solved.value, solved.error)
-    top = probabilities(z, t).max(axis=1)
-    if method == "confidence":
-        return _within(float(top.mean()), float(top.std() / np.sqrt(len(top))))
-    assert pair is not None  # noqa: S101 - demanded above
-    assert profile is not None  # noqa: S101
-    own = probabilities(pair[0], t).max(axis=1)
+        return estimate_cot(z, q, temperature)
+    if method == "cott":
+        return estimate_cott(z, q, source, temperature)
     if method == "atc":
-        value = float((top > np.quantile(own, profile.error)).mean())
-        return _binomial(value, len(z), profile.n)
-    right = pair[0].argmax(axis=1) == pair[1]
-    value = float(right.mean() - own.mean() + top.mean())
-    error = np.sqrt((right - own).var() / len(own) + top.var() / len(top))
-    return _within(value, float(error))
+        return estimate_atc(z, source, temperature)
+    if method == "atc-ne":
+        return estimate_atc(z, source, temperature, negative_entropy)
+    if method == "doc":
+        return estimate_doc(z, source, temperature)
+    return _mean_confidence(z, temperature)
 
 
-def match_confidence(target_logits: object, accuracy: float, *, seed: int = 0) -> Temperature:
-    """Return the temperature at which the mean confidence on the target is a given accuracy.
-
-    With `estimate_accuracy` this makes a calibration of every accuracy estimate.
-
-    Examples
-    --------
-    >>> import numpy as np, temperance as tp
-    >>> z = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
-    >>> round(tp.match_confidence(z, 0.75).temperature, 2)  # 3 / log 3
-    2.73
-    """
-    rows = as_rows(target_logits, name="target_logits")
-    k = rows.n_classes
-    a = check_number(accuracy, "accuracy", low=1 / k, high=1, open_low=True)
-    z = rows.take(rows.draw(sample_size(rows), check_seed(seed))).logits
-    spread = float(centre(z).max(axis=1).mean())
-    if spread <= 0:
-        msg = "target_logits must differ within rows. All rows are constant instead."
-        raise InputError(msg)
-    return Temperature(matching.match_confidence(Sample(z), min(a, 1 - 1e-6), spread / 4))
-
-
-def _read(source: object, n_classes: int, generator: np.random.Generator) -> Pair:
-    rows = as_source_rows(source, n_classes)
-    block = rows.take(rows.draw(sample_size(rows), generator))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return block.logits, block.labels
-
-
-def _within(value: float, error: float) -> Interval:
-    value = min(max(value, 0.0), 1.0)
-    return Interval(value, max(0.0, value - Z90 * error), min(1.0, value + Z90 * error))
-
-
-def _binomial(value: float, *sizes: int) -> Interval:
-    a = min(max(value, 1e-3), 1 - 1e-3)
-    return _within(value, float(np.sqrt(a * (1 - a) * sum(1 / n for n in sizes))))
+def _mean_confidence(z: NDArray[Any], temperature: float) -> Interval:
+    """Return the mean confidence, which is the accuracy of a model that is calibrated."""
+    top = probabilities(z, temperature).max(axis=1)
+    return normal_interval(float(top.mean()), float(top.std()) / math.sqrt(len(top)))

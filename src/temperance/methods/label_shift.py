@@ -26,7 +26,7 @@ from temperance._core.checks import (
     check_seed,
 )
 from temperance.data import as_rows
-from temperance.methods.source import as_source_rows, sample_size
+from temperance.data.source import LabelledSample, draw_rows, read_source
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
 
@@ -117,24 +117,12 @@ def prior_interval(
     return value, np.minimum(low, value), np.maximum(high, value)
 
 
-def conditioning(source: object, n_classes: int, seed: int | np.random.Generator = 0) -> float:
-    """Return the smallest singular value of C: near 0 the prior is not identified."""
-    rows = as_source_rows(source, n_classes)
-    block = rows.take(rows.draw(sample_size(rows), check_seed(seed)))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    _, ps = _calibrated(block.logits, block.logits, block.labels)
-    return float(np.linalg.svd(_joint(ps, block.labels), compute_uv=False).min())
-
-
 def _read(
     target_logits: object, source: object, generator: np.random.Generator
-) -> tuple[NDArray[Any], tuple[NDArray[Any], NDArray[np.int64]]]:
+) -> tuple[NDArray[Any], LabelledSample]:
     rows = as_rows(target_logits, name="target_logits")
-    z = rows.take(rows.draw(sample_size(rows), generator)).logits
-    labelled = as_source_rows(source, rows.n_classes)
-    block = labelled.take(labelled.draw(sample_size(labelled), generator))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return z, (block.logits, block.labels)
+    z = draw_rows(rows, generator).logits
+    return z, read_source(source, rows.n_classes, seed=generator)
 
 
 def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Matrix, Matrix]:

@@ -23,9 +23,9 @@ import numpy as np
 from temperance._core.checks import NotIdentified, check_prior, check_seed
 from temperance._core.sample import probabilities
 from temperance.data import as_rows
+from temperance.data.source import draw_rows, read_source
 from temperance.maps import Temperature
 from temperance.methods.label_shift import estimate_prior
-from temperance.methods.source import as_source_rows, sample_size
 from temperance.metrics.binned import bin_index
 from temperance.supervised.temperature import fit_temperature
 
@@ -73,11 +73,9 @@ def fit_lascal(
 
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    labelled = as_source_rows(source, rows.n_classes)
-    z = rows.take(rows.draw(sample_size(rows), generator)).logits
-    block = labelled.take(labelled.draw(sample_size(labelled), generator))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    s, y, k = block.logits, block.labels, rows.n_classes
+    k = rows.n_classes
+    z = draw_rows(rows, generator).logits
+    s, y = read_source(source, k, seed=generator)
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
     share = np.bincount(y, minlength=k) / len(y)
     w = (q / np.maximum(share, 1e-12))[y]

@@ -29,6 +29,7 @@ from temperance._core.checks import check_seed
 from temperance._core.sample import Sample
 from temperance.calibrate.prior import exactly
 from temperance.data import as_rows
+from temperance.data.source import draw_rows
 from temperance.maps import BiasedTemperature, Temperature
 from temperance.methods.evidence import (
     CHANCE,
@@ -42,7 +43,7 @@ from temperance.methods.evidence import (
     total_variation,
 )
 from temperance.methods.matching import Biases, match_belief, match_confidence, match_prior
-from temperance.methods.source import SourceProfile, read_profile, sample_size
+from temperance.methods.source import SourceProfile, read_profile
 from temperance.methods.uts import fit_uts
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def fit_prior_matched(
     rows = as_rows(target_logits, name="target_logits")
     known = exactly(prior, rows.n_classes)
     q = known.value
-    sample = Sample(rows.take(rows.draw(sample_size(rows), generator)).logits)
+    sample = Sample(draw_rows(rows, generator).logits)
     if source is None:
         t, b = solve_without_source(sample, q, known.worth, bias=bias, seed=generator)
     else:

@@ -14,23 +14,15 @@ target. Its temperature is that of the rows as they are.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._core.checks import (
-    InputError,
-    NotIdentified,
-    check_same_classes,
-    check_scale,
-    names_for,
-)
+from temperance._core.checks import NotIdentified, check_scale
 from temperance._core.kernels import fused
-from temperance.data import ArrayRows, Rows, as_labelled_rows, is_blocks
-from temperance.data.given import is_dataset
+from temperance.data import ArrayRows
+from temperance.data.source import read_source
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -40,7 +32,6 @@ if TYPE_CHECKING:
 
 IDEAL_ROWS = 2.0  # pseudo-rows with the ideal pattern, so that a class with few rows has one too
 ROUNDING = 1e-12  # of the largest logit
-MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # of a sample
 
 
 @dataclass(frozen=True)
@@ -146,10 +137,7 @@ class SourceProfile:
 
 def read_profile(source: object, prior: Matrix, seed: np.random.Generator) -> SourceProfile:
     """Return the profile of a source given as ``(logits, labels)``, or as labelled rows."""
-    rows = as_source_rows(source, len(prior))
-    block = rows.take(rows.draw(sample_size(rows), seed))
-    assert block.labels is not None  # noqa: S101 - as_source_rows has seen to it
-    return SourceProfile.of(block.logits, block.labels, prior)
+    return SourceProfile.of(*read_source(source, len(prior), seed=seed), prior)
 
 
 def class_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
@@ -161,44 +149,6 @@ def class_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
     count = np.bincount(labels, minlength=len(prior))
     weight = ((n * prior + 1) / (count + 1))[labels]
     return weight / weight.sum()
-
-
-def as_source_rows(source: object, n_classes: int, classes: list[Any] | None = None) -> Rows:
-    """Return the labelled rows of a source with hard labels and the given number of classes.
-
-    A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
-    Labels in words are looked up in ``classes``.
-    """
-    pair = _pair(source)
-    if pair is None:
-        kind = type(source).__name__
-        msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
-        raise InputError(msg)
-    rows = as_labelled_rows(*pair, classes=names_for(pair[1], classes), name="source logits")
-    check_same_classes(rows.n_classes, n_classes, "source logits")
-    if rows.soft:
-        msg = "source labels must be class indices, one per row, not soft labels."
-        raise InputError(msg)
-    return rows
-
-
-def _pair(source: object) -> tuple[object, object] | None:
-    """Logits, and labels where these do not come with the blocks; None for anything else."""
-    if isinstance(source, (tuple, list)):
-        parts: list[object] = list(cast("Iterable[object]", source))
-        first = parts[0] if parts else None
-        if isinstance(first, (tuple, list)) and is_blocks(parts):
-            return parts, None
-        return (parts[0], parts[1]) if len(parts) == 2 else None
-    array = hasattr(source, "ndim") and not hasattr(source, "columns")  # has no place for labels
-    read = callable(source) or is_dataset(source)
-    held = not array and (read or isinstance(source, (Rows, os.PathLike, Iterable)))
-    return (cast("object", source), None) if held else None
-
-
-def sample_size(rows: Rows) -> int:
-    """Return how many rows are enough: beliefs about a shift are worth less than 20,000 rows."""
-    return min(MAX_ROWS, max(MIN_ROWS, MAX_ELEMENTS // rows.n_classes))
 
 
 def centre(logits: NDArray[Any]) -> Matrix:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import logging
+import shutil
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from torch.utils import _pytree as pytree
 from temperance._core.checks import InputError
 from temperance.interop.torch.collect import evaluating
 from temperance.interop.torch.exchange import device_of, find_logits, forward_signature, to_device
+from temperance.io.atomic import check_target, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,7 +194,7 @@ def _exporting(module: nn.Module, form: str) -> Iterator[None]:
             warnings.simplefilter("ignore")  # what torch says to itself while it exports
             log.setLevel(logging.ERROR)
             yield
-    except InputError:
+    except (InputError, OSError):
         raise
     except Exception as error:
         root: BaseException = error
@@ -210,9 +212,9 @@ def _exporting(module: nn.Module, form: str) -> Iterator[None]:
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
     """Yield a name to write to; the file gets its own name when everything went well, or none."""
-    if not path.parent.is_dir():
-        raise InputError(f"path must lie in a folder that exists. Got {str(path)!r}.")
-    with TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
-        temporary = Path(folder) / path.name
+    target = check_target(path)
+    with TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"model{target.suffix}"
         yield temporary
-        temporary.replace(path)
+        with temporary.open("rb") as made, replacing(target) as file:
+            shutil.copyfileobj(made, file)

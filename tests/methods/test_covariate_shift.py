@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import temperance as tp
-from temperance.methods.importance import domain_weights
+from temperance.methods.importance_weights import domain_weights
 
 
 def covariate_shift(n: int, centre: float, seed: int):

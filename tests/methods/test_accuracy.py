@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 import temperance as tp
 
-METHODS = ["matched", "cot", "atc", "doc", "confidence"]
+METHODS = ["matched", "cot", "cott", "atc", "atc-ne", "doc", "confidence"]
 
 
 def model(n: int, seed: int, signal: float = 2.0):
@@ -26,7 +26,7 @@ def test_without_a_shift_every_estimate_is_right(method):
     assert found.low <= found.value <= found.high
 
 
-@pytest.mark.parametrize("method", ["matched", "cot", "atc"])
+@pytest.mark.parametrize("method", ["matched", "cot", "cott", "atc", "atc-ne"])
 def test_a_weaker_signal_lowers_the_estimate(method):
     source, q = model(3_000, 1), np.full(5, 0.2)
     strong, weak = (
@@ -45,6 +45,25 @@ def test_doc_and_atc_equal_their_definitions():
     atc = (top > np.quantile(own, 1 - right.mean())).mean()
     assert_allclose(tp.estimate_accuracy(z, source=(s, y), method="doc").value, doc, rtol=1e-9)
     assert_allclose(tp.estimate_accuracy(z, source=(s, y), method="atc").value, atc, rtol=1e-9)
+
+
+def test_atc_ne_equals_its_definition():
+    (z, _), (s, y) = model(1_000, 3, 1.5), model(1_500, 4)
+    t = tp.fit_temperature(s, y).temperature
+    score, own = (
+        np.sum(p * np.log(p), axis=1) for p in (softmax(z / t, axis=1), softmax(s / t, axis=1))
+    )
+    expected = (score > np.quantile(own, (s.argmax(axis=1) != y).mean())).mean()
+    found = tp.estimate_accuracy(z, source=(s, y), method="atc-ne").value
+    assert_allclose(found, expected, rtol=1e-9)
+    assert found != tp.estimate_accuracy(z, source=(s, y), method="atc").value
+
+
+def test_atc_ne_survives_probabilities_of_zero():
+    (z, _), source = model(1_000, 0), model(1_000, 1)
+    masked = np.where(np.arange(5) == 4, -1e6, z)
+    found = tp.estimate_accuracy(masked, source=source, method="atc-ne").value
+    assert 0 <= found <= 1
 
 
 def test_a_change_of_scale_fools_confidence_and_not_the_matched_estimate():
@@ -79,7 +98,21 @@ def test_matched_confidence_is_matched():
     z, _ = model(2_000, 5)
     for accuracy in (0.3, 0.6, 0.95):
         fitted = tp.match_confidence(z, accuracy)
-        assert_allclose(fitted.predict_proba(z).max(axis=1).mean(), accuracy, atol=1e-3)
+        assert_allclose(fitted.predict_proba(z).max(axis=1).mean(), accuracy, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_matched_confidence_scales_with_the_logits(scale):
+    z, _ = model(500, 5)
+    fitted = tp.match_confidence(scale * z, 0.7).temperature
+    assert_allclose(fitted / scale, tp.match_confidence(z, 0.7).temperature, rtol=1e-6)
+
+
+def test_a_masked_class_does_not_move_the_matched_temperature():
+    z, _ = model(500, 5)
+    masked = np.hstack([z, np.full((500, 3), -1e9)])
+    expected = tp.match_confidence(z, 0.7).temperature
+    assert_allclose(tp.match_confidence(masked, 0.7).temperature, expected, rtol=1e-6)
 
 
 def test_what_a_method_needs_is_demanded():
@@ -90,5 +123,5 @@ def test_what_a_method_needs_is_demanded():
         tp.estimate_accuracy(z, source=(z, y), method="matched")
     with pytest.raises(tp.InputError, match="accuracy must be"):
         tp.match_confidence(z, 0.1)
-    with pytest.raises(tp.InputError, match="differ within rows"):
+    with pytest.raises(tp.NotIdentified, match="constant in every row"):
         tp.match_confidence(np.zeros((10, 3)), 0.5)

@@ -1,0 +1,58 @@
+"""ATC: average thresholded confidence.
+
+Garg, Balakrishnan, Lipton, Neyshabur and Sedghi, "Leveraging unlabeled data to predict
+out-of-distribution performance", ICLR 2022. With a score s(x) of how certain the model is, the
+threshold t is where the share of source rows below it is the error rate of the source,
+
+    mean_source 1{s(x) < t} = mean_source 1{ŷ ≠ y},       accuracy = mean_target 1{s(x) > t}.
+
+Two scores: the maximum confidence (ATC-MC) and the negative entropy (ATC-NE), both of the
+probabilities at the temperature of the source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance._core.sample import probabilities
+from temperance.methods.sampling_error import share_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from temperance._core.stats import Interval
+    from temperance.data.source import LabelledSample
+
+    Matrix = NDArray[np.float64]
+
+
+def maximum_confidence(p: Matrix) -> Matrix:
+    """Return the largest probability of each row."""
+    return p.max(axis=1)
+
+
+def negative_entropy(p: Matrix) -> Matrix:
+    """Return Σ_k p_k log p_k of each row."""
+    from scipy.special import entr
+
+    return -np.asarray(entr(p)).sum(axis=1)
+
+
+def estimate_atc(
+    target: NDArray[Any],
+    source: LabelledSample,
+    temperature: float,
+    score: Callable[[Matrix], Matrix] = maximum_confidence,
+) -> Interval:
+    """Return the share of target rows above the source's threshold."""
+    n = len(source.labels)
+    error = float((source.logits.argmax(axis=1) != source.labels).mean())
+    error = min(max(error, 0.5 / n), 1 - 0.5 / n)  # half a row from 0 and 1
+    threshold = np.quantile(score(probabilities(source.logits, temperature)), error)
+    accuracy = float((score(probabilities(target, temperature)) > threshold).mean())
+    return share_interval(accuracy, len(target), n)

@@ -1,0 +1,89 @@
+"""Mean confidence: an estimate of the accuracy, and a condition that fixes the temperature.
+
+    conf(T) = mean_i max_k softmax(z_i / T)_k
+
+A calibrated model has conf(1) equal to its accuracy. Where the accuracy is known or estimated, T
+with conf(T) = accuracy is the temperature that is right on average (`match_confidence`); conf falls
+from 1 to 1/K as T grows, so T is unique.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from temperance._core.checks import NotIdentified, check_number, check_scale, check_seed
+from temperance._core.optimise import root_in_scale
+from temperance._core.sample import probabilities
+from temperance.data import as_rows
+from temperance.data.source import draw_rows
+from temperance.maps import Temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
+LOW = 0.1  # quantile of the gaps
+MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
+
+
+def mean_confidence(logits: NDArray[Any], temperature: float) -> float:
+    """Return the mean top probability of softmax(z / T)."""
+    return float(probabilities(logits, temperature).max(axis=1).mean())
+
+
+def typical_margin(logits: NDArray[Any], name: str = "target_logits") -> float:
+    """Return a low quantile of the gaps between a row's maximum and its other logits.
+
+    The margin is the scale of a temperature. A low quantile leaves out classes that are masked by a
+    very small logit.
+    """
+    gaps = np.asarray(logits, dtype=np.float64)
+    gaps = gaps.max(axis=1, keepdims=True) - gaps
+    gaps = gaps[(gaps > 0) & np.isfinite(gaps)]
+    if not gaps.size:
+        msg = f"{name} are constant in every row, so no temperature changes anything."
+        raise NotIdentified(msg)
+    margin = float(np.quantile(gaps, LOW))
+    check_scale(margin, name)
+    return margin
+
+
+def solve_confidence(logits: NDArray[Any], accuracy: float) -> float:
+    """Return T at which the mean confidence is ``accuracy``, by Brent's method in log T."""
+    margin = typical_margin(logits)
+
+    def excess(temperature: float) -> float:
+        return mean_confidence(logits, temperature) - accuracy
+
+    return root_in_scale(excess, margin / MAX_RATIO, margin * MAX_RATIO, tolerance=1e-9).x
+
+
+def match_confidence(
+    target_logits: object, accuracy: float, *, seed: int | np.random.Generator = 0
+) -> Temperature:
+    """Return the temperature at which the mean confidence on the target is a given accuracy.
+
+    With `estimate_accuracy` this makes a calibration of every accuracy estimate.
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+    accuracy : float
+        Above 1/K, at most 1.
+    seed : int or Generator
+        Of the draw of rows, used where there are more rows than a label-free method reads.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
+    >>> round(tp.match_confidence(z, 0.75).temperature, 2)  # 3 / log 3
+    2.73
+    """
+    rows = as_rows(target_logits, name="target_logits")
+    a = check_number(accuracy, "accuracy", low=1 / rows.n_classes, high=1, open_low=True)
+    return Temperature(
+        solve_confidence(draw_rows(rows, check_seed(seed)).logits, min(a, MAX_ACCURACY))
+    )

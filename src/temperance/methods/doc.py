@@ -1,0 +1,36 @@
+"""DoC: difference of confidences.
+
+Guillory, Shankar, Ebrahimi, Darrell and Schmidt, "Predicting with confidence on unseen
+distributions", ICCV 2021. The accuracy falls from source to target by as much as the mean
+confidence does,
+
+    accuracy = accuracy_source - (confidence_source - confidence_target),
+
+with confidences at the temperature of the source.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from temperance._core.sample import probabilities
+from temperance.methods.sampling_error import normal_interval
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from temperance._core.stats import Interval
+    from temperance.data.source import LabelledSample
+
+
+def estimate_doc(target: NDArray[Any], source: LabelledSample, temperature: float) -> Interval:
+    """Return the accuracy of the source less the fall of the mean confidence."""
+    before = probabilities(source.logits, temperature).max(axis=1)
+    after = probabilities(target, temperature).max(axis=1)
+    correct = source.logits.argmax(axis=1) == source.labels
+    accuracy = float(correct.mean() - before.mean() + after.mean())
+    variance = (correct - before).var() / len(before) + after.var() / len(after)
+    return normal_interval(accuracy, math.sqrt(float(variance)))

@@ -1,0 +1,53 @@
+"""Inputs of a model, and the model itself, as any function from a batch of inputs to logits.
+
+Serves the two methods that run the model again, `fit_pseudocal` and `fit_perturbed`. Inputs are
+arrays of any library that follows the Array API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from temperance._core.arrays import as_array, as_floating, namespace
+from temperance._core.checks import (
+    InputError,
+    check_callable,
+    check_finite,
+    check_logits,
+    check_values,
+)
+
+if TYPE_CHECKING:
+    from temperance._core.arrays import Array
+
+Model = Callable[[Any], Any]
+
+
+def run_model(model: Model, x: Array) -> Array:
+    """Return the logits of a batch of inputs, checked."""
+    function = check_callable(model, "model")
+    try:
+        made = function(x)
+    except Exception as error:
+        shape = tuple(x.shape)
+        msg = (
+            f"model must turn a batch of inputs into logits. On shape {shape} it raised {error!r}."
+        )
+        raise InputError(msg) from error
+    z = check_logits(made, "logits of the model")
+    check_values(z, "logits of the model")
+    return z
+
+
+def check_inputs(inputs: object) -> Array:
+    """Return inputs as a floating array of at least two finite examples."""
+    array = as_array(inputs)
+    x = None if array is None else as_floating(array)
+    shape = () if x is None else tuple(int(side) for side in x.shape)
+    if x is None or len(shape) < 2 or shape[0] < 2 or 0 in shape:
+        got = type(inputs).__name__ if x is None else f"shape {shape}"
+        msg = f"inputs must be an array of at least two inputs, (n, ...). Got {got} instead."
+        raise InputError(msg)
+    check_finite(namespace(x).reshape(x, (shape[0], -1)), "inputs")
+    return x

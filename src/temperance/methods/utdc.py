@@ -1,0 +1,114 @@
+"""UTDC: calibration by an estimated accuracy of the target.
+
+Penso and Goldberger, "Calibration of network confidence for unsupervised domain adaptation using
+estimated accuracy", arXiv:2409.04241, 2024. Source and target rows are sorted by confidence into M
+bins of equal size. A target bin is supposed to lose accuracy in the proportion in which the target
+loses accuracy as a whole,
+
+    a_m = A_m · (â_t / A),
+
+with A_m and A the accuracies of the source bin and of the source, and â_t the accuracy of the
+target, estimated by any method. T minimises the adaptive calibration error to those accuracies,
+
+    T = argmin_T Σ_m | a_m - mean confidence of target bin m at T |.
+
+Beside `match_confidence`, which demands only that the mean over all bins is right, UTDC asks for
+each bin; the two agree where one temperature can serve all bins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from temperance._core.checks import NotIdentified, check_number, check_seed
+from temperance._core.optimise import search_in_scale
+from temperance._core.sample import probabilities
+from temperance.data import as_rows
+from temperance.data.source import draw_rows, read_source
+from temperance.maps import Temperature
+from temperance.methods.accuracy import estimate_accuracy
+from temperance.methods.confidence import typical_margin
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+N_BINS = 15
+MAX_RATIO = 100.0  # of T and the typical margin of the target logits, in either direction
+
+
+def fit_utdc(
+    target_logits: object,
+    source: object,
+    accuracy: float | None = None,
+    prior: object = None,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> Temperature:
+    r"""Fit a temperature to the estimated accuracy of each bin of the target (UTDC).
+
+    .. math:: T^* = \arg\min_T \sum_m \left| A_m \frac{\hat a_t}{A} -
+              \frac1{n_m} \sum_{i \in m} \max_k p_{ik}(T) \right|
+
+    Parameters
+    ----------
+    target_logits : array of shape (n, K) or rows
+    source : pair (logits, labels)
+    accuracy : float, optional
+        Of the model on the target. By default `estimate_accuracy` with method "matched" where a
+        prior is given, and "atc" without.
+    prior : array of shape (K,), optional
+        The target's class mix, for the estimate of the accuracy.
+    seed : int or Generator
+        Of the draw of rows, used where a set has more rows than a label-free method reads.
+
+    Notes
+    -----
+    Guarantee: none. The error is that of the estimated accuracy, plus that of the supposition that
+    all bins lose accuracy in one proportion.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=3000)
+    >>> z = 4 * (np.eye(3)[y] + rng.normal(size=(3000, 3)))
+    >>> bool(tp.fit_utdc(z[:1500], (z[1500:], y[1500:])).temperature > 2)
+    True
+    """
+    generator = check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    z = draw_rows(rows, generator).logits
+    s, y = read_source(source, rows.n_classes, seed=generator)
+    if accuracy is None:
+        method = "atc" if prior is None else "matched"
+        estimate = estimate_accuracy(z, prior, (s, y), method=method).value
+    else:
+        estimate = check_number(accuracy, "accuracy", low=0, high=1, open_low=True)
+    correct = (s.argmax(axis=1) == y).astype(np.float64)
+    if not correct.any():
+        msg = "source accuracy is 0, so no accuracy of a target bin is in proportion to it."
+        raise NotIdentified(msg)
+    n_bins = min(N_BINS, len(y), len(z))
+    confidence = probabilities(s, 1.0).max(axis=1)
+    of_source = _bin_means(correct[np.argsort(confidence, kind="stable")], n_bins)
+    wanted = np.minimum(of_source * (estimate / correct.mean()), 1.0)
+
+    def adaptive_error(temperatures: Matrix) -> Matrix:
+        errors = np.empty(len(temperatures))
+        for j, t in enumerate(temperatures):
+            found = _bin_means(np.sort(probabilities(z, float(t)).max(axis=1)), n_bins)
+            errors[j] = np.abs(wanted - found).mean()
+        return errors
+
+    margin = typical_margin(z)
+    low, high = margin / MAX_RATIO, margin * MAX_RATIO
+    return Temperature(search_in_scale(adaptive_error, low, high, points=21, rounds=3).x)
+
+
+def _bin_means(values: Matrix, n_bins: int) -> Matrix:
+    """Return the means of consecutive bins, of equal size but for one row."""
+    return np.array([part.mean() for part in np.array_split(values, n_bins)])

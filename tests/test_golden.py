@@ -1,0 +1,93 @@
+"""Fits, estimates and metrics return what they returned when ``golden/functions.json`` was made."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+SUMMED, SEARCHED = 1e-9, 1e-6
+METRICS = (
+    "accuracy",
+    "nll",
+    "brier",
+    "brier, sum",
+    "ece",
+    "ece, 7 bins",
+    "adaptive_ece",
+    "classwise_ece",
+    "smooth_ece",
+    "aurc",
+    "excess_aurc",
+    "risk_coverage",
+    "evaluate",
+    "bootstrap",
+    "bootstrap, groups",
+    "confidence, no source",
+)
+
+
+def run(script, numba):
+    """Return what a script records now, with or without compiled kernels."""
+    found = subprocess.run(
+        [sys.executable, GOLDEN / script, "--print"],
+        env=os.environ | {"TEMPERANCE_NUMBA": numba},
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(found.stdout)
+
+
+def differences(want, have, path="", *, rtol, scale=0.0):
+    """Yield where two records differ by more than ``rtol`` of the largest number in their list.
+
+    Numbers below 1e-3 are compared as if they were 1e-3: some are zero but for rounding.
+    """
+    if isinstance(want, dict) and isinstance(have, dict) and want.keys() == have.keys():
+        for key in want:
+            yield from differences(want[key], have[key], f"{path} | {key}", rtol=rtol)
+    elif isinstance(want, list) and isinstance(have, list) and len(want) == len(have):
+        scale = max((abs(w) for w in want if isinstance(w, float)), default=0.0)
+        for i, pair in enumerate(zip(want, have, strict=True)):
+            yield from differences(*pair, f"{path}[{i}]", rtol=rtol, scale=scale)
+    elif isinstance(want, float) and isinstance(have, float):
+        equal = want == have or (math.isnan(want) and math.isnan(have))
+        if not equal and abs(want - have) > rtol * max(abs(want), scale, 1e-3):
+            yield f"{path}: {want!r} became {have!r}"
+    elif want != have:
+        yield f"{path}: {want!r} became {have!r}"
+
+
+def check(script, record, numba, tolerance):
+    """Compare bit by bit for NumPy on the machine of the record, and within a tolerance otherwise.
+
+    ``tolerance(name)`` is the relative difference that a compiled result of that name may show.
+    """
+    want, have = json.loads((GOLDEN / record).read_text()), run(script, numba)
+    exact = numba == "0" and want["machine"] == have["machine"]
+    want, have = want["results"], have["results"]
+    assert want.keys() == have.keys()
+    found = [
+        line
+        for name in want
+        for line in differences(
+            want[name], have[name], name, rtol=0.0 if exact else tolerance(name)
+        )
+    ]
+    assert not found, "\n".join([f"{len(found)} numbers differ", *found[:20]])
+
+
+def of_functions(name):
+    """A metric is a sum; a fit is searched for, and stops within about 1e-8 of the optimum."""
+    return SUMMED if name.split(" | ")[0] in METRICS else SEARCHED
+
+
+@pytest.mark.parametrize("numba", ["0", "1"], ids=["numpy", "compiled"])
+def test_functions_return_what_they_returned(numba):
+    check("make.py", "functions.json", numba, of_functions)
