@@ -1,4 +1,4 @@
-"""Write docs/tables/labelfree_*.md from the records of experiments/labelfree."""
+"""Tables of label-free calibration, from the records of lab/experiments/labelfree."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RECORDS = HERE.parent / "experiments" / "labelfree" / "records"
+RECORDS = Path(__file__).parents[1] / "experiments" / "labelfree" / "records"
 
 
 def record(name: str) -> dict[str, Any]:
@@ -310,12 +309,6 @@ TABLES = {
 }
 
 
-def main() -> None:
-    """Write the tables."""
-    (HERE / "tables").mkdir(exist_ok=True)
-    for name, make in TABLES.items():
-        (HERE / "tables" / f"labelfree_{name}.md").write_text(make(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def tables() -> dict[str, str]:
+    """Return the text of each table by the name of its file."""
+    return {f"labelfree_{name}.md": make() for name, make in TABLES.items()}

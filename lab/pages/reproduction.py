@@ -1,18 +1,15 @@
-"""Write docs/reproduction.md and docs/what-we-found.md from the records in experiments/."""
+"""The page "The paper, run again", from the records in lab/experiments/paper."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from findings import what_we_found
-
-from temperance_lab.reproduce import STUDIES, Record, stored
+from temperance_lab.reproduce import EXPERIMENTS, Record, stored
 from temperance_lab.reproduce.claims import Verdict, check
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.record import EVIDENCE
 
-DOCS = Path(__file__).parent
-EXPERIMENTS = DOCS.parent / "experiments"
+RECORDS = Path(__file__).parents[1] / "experiments" / "paper"
 METRICS = {
     "nll": "NLL (lower is better)",
     "accuracy": "Accuracy, per cent (higher is better)",
@@ -43,10 +40,8 @@ CAPTIONS = {
 
 
 def records() -> dict[str, list[Record]]:
-    """Return the records of every item, in the order of its groups."""
-    return {
-        item: stored(item, EXPERIMENTS / item.replace("-", "_") / "records") for item in STUDIES
-    }
+    """Return the records of every experiment, in the order of its groups."""
+    return {name: stored(name, RECORDS) for name in EXPERIMENTS}
 
 
 def number(value: float, metric: str) -> str:
@@ -106,15 +101,22 @@ def origins(rows: list[Record]) -> str:
     return "\n".join(lines)
 
 
-def figure(item: str) -> str:
+def absent(some: list[Record]) -> str:
+    """Return which panels are empty, and what fills each."""
+    needs = {r.group: r.needs for r in some if r.needs}
+    return "\n".join(
+        f"- {title(group)} is empty: it needs {need['file']}; {need['hardware']}. Then "
+        f"`{need['command']}`."
+        for group, need in needs.items()
+    )
+
+
+def figure(name: str) -> str:
     """Return a figure with its caption and its command."""
-    folder = item.replace("-", "_")
-    if not (EXPERIMENTS / folder / f"{folder}.png").exists():
-        return f"Not run yet: `temperance reproduce {item} --data DIR`."
     return (
-        f"![{CAPTIONS[item]}](../experiments/{folder}/{folder}.png)\n\n{CAPTIONS[item]}\n"
-        f"`temperance reproduce {item} --data DIR` runs it; the records are in\n"
-        f"`experiments/{folder}/records`."
+        f"![{CAPTIONS[name]}]({name}.png)\n\n{CAPTIONS[name]}\n"
+        f"`temperance-lab reproduce {name} --data DIR` runs it; the records are in\n"
+        f"`lab/experiments/paper/{name}.json`."
     )
 
 
@@ -122,19 +124,21 @@ INTRODUCTION = """\
 Every number here comes from a record: {filled:,} cells were measured with version {version},
 {missing:,} say what they need instead. A cell is the mean over 20 draws ± their standard deviation,
 and in brackets what the paper prints. Only the CIFAR-100 DenseNet-40 row has the authors' own
-logits, so only there a difference means something: ✓ is within two of the printed standard
-deviations and half of the last digit, ✗ is not. Elsewhere the level is that of another network, and
-the claims are what can be compared. [What we found](what-we-found.md) says it in words.
+logits, so only there a difference from the print tells something: ✓ marks means that are at most
+two standard errors of their difference apart, beyond the last printed digit, ✗ the others.
+Elsewhere the level is that of another network, and the claims are what can be compared.
+[What we found](what-we-found.md) says it in words.
 
 ```
-temperance reproduce all --data DIR
-temperance reproduce all --quick
+temperance-lab reproduce all --data DIR
+temperance-lab reproduce all --quick
 ```
 
 The second needs no files: five thousand digits take the place of every data set, and five draws of
 twenty. It takes some minutes."""
 PROTOCOL = """\
-A fifth of the test rows, drawn at random, to calibrate on, the others to judge. UTS is the form
+A fifth of the test rows, drawn by class as the authors' code draws, to calibrate on, the others
+to judge. UTS is the form
 that the authors' code computes, on all rows of the draw at once, with the class mix of the training
 set as prior (of SVHN and Birds, whose training labels are not here, that of all test rows); "mix of
 the draw" counts its prior from the labels of the drawn rows, as their code does. Prior-matched
@@ -153,7 +157,6 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
     filled = sum(r.reproduced is not None for r in every)
     parts = [
         "# The paper, run again",
-        "<!-- Written by docs/make_reproduction.py from experiments/*/records. -->",
         INTRODUCTION.format(
             filled=filled,
             missing=len(every) - filled,
@@ -170,18 +173,7 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
     for metric, heading in METRICS.items():
         parts += [f"### {heading}", table(rows, metric, PAPER), table(rows, metric, ("TS", *OURS))]
     parts += ["### Where the logits come from", origins(rows)]
-    for item, about in STUDIES.items():
-        if item != "table-1":
-            parts += [f"## {about.title}", figure(item)]
-    return "\n\n".join(parts) + "\n"
-
-
-def main() -> None:
-    """Write both pages."""
-    everything = records()
-    (DOCS / "reproduction.md").write_text(reproduction(everything), encoding="utf-8")
-    (DOCS / "what-we-found.md").write_text(what_we_found(everything), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    for name, experiment in EXPERIMENTS.items():
+        if name != "table-1":
+            parts += [f"## {experiment.title}", figure(name), absent(all_records[name])]
+    return "\n\n".join(filter(None, parts)) + "\n"

@@ -1,4 +1,4 @@
-"""Write docs/tables/speed-*.md from the record of benchmarks/peers.py."""
+"""Tables of speed beside the peers, from the record of benchmarks/peers.py."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RECORD = HERE.parent / "benchmarks" / "records" / "peers.json"
-FOLDER = HERE / "tables"
+RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "peers.json"
 
 
 def shape(text: str) -> str:
@@ -138,8 +136,3 @@ def tables() -> dict[str, str]:
         "speed-reads.md": reads(record["floor"]),
         "speed-threads.md": threads(record["threads"]),
     }
-
-
-if __name__ == "__main__":
-    for name, text in tables().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")

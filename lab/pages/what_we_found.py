@@ -22,8 +22,6 @@ EXACT = "CIFAR100-DenseNet40"
 PAGE = """\
 # What we found when we ran the paper again
 
-<!-- Written by docs/make_reproduction.py from experiments/*/records. -->
-
 For readers of Mozafari, Gomes and Gagné, "A novel unsupervised post-processing calibration method
 for DNNs with robustness to domain shift" (2020). The idea, that unlabelled rows of the shifted
 domain and its class mix are enough to calibrate, is sound; this page says how far its
@@ -41,9 +39,9 @@ TS best of the paper's five columns: **{ts_best}**. The paper warns of many para
 rows; NLL of one temperature below that of vector scaling: **{vector}**; below that of matrix
 scaling: **{matrix}**.
 
-`temperance reproduce table-1 --data DIR`
+`temperance-lab reproduce table-1 --data DIR`
 
-![NLL of every row](../experiments/table_1/table_1.png)
+![NLL of every row](table-1.png)
 
 ### The row that can be compared number by number
 
@@ -56,7 +54,7 @@ brackets what they print; ✓ is within two of their standard deviations.
 - **UTS**: the text takes the class mix as known, and that of the training set is uniform; the code
   counts it from the labels of the drawn rows, and draws the same number of rows from each class.
   The counts alone give what is printed. With the prior of the text, UTS is *better* than printed:
-  NLL {trained}, not {uts_p}. [UTS](uts.md) has the same on 200 draws, at random and by class.
+  NLL {trained}, not {uts_p}. [UTS](../uts.md) has the same on 200 draws, at random and by class.
 - **Matrix scaling**: its likelihood has no maximum in {no_maximum} of 20 draws here, so a number
   for it is where an optimiser stopped, and the paper does not say where. A small penalty stops too:
   the one that meets the printed NLL meets {met} of 4 numbers (last line).
@@ -70,9 +68,9 @@ Equation 8 asks that weights plus predictions of a class add up to its prior. A 
 predicts each class about as often as it occurs has nothing to fill, the best weight runs to zero,
 and T with it. `fit_uts(form="paper")` keeps the equations for study and says `NotIdentified`.
 What the authors' code minimises is another thing, a *relative* shortfall of predictions, and it
-works: [UTS](uts.md) derives both, and `python docs/make_uts_figure.py` draws them.
+works: [UTS](../uts.md) derives both, and `python lab/pages/uts_figure.py` draws them.
 
-![What is minimised, as printed and as run](figures/uts_objective.png)
+![What is minimised, as printed and as run](../figures/uts_objective.png)
 
 ## T depends on how many rows there are
 
@@ -88,25 +86,25 @@ The supplement's attended temperature scaling is said to be more stable than TS 
 to 200 rows, its T spreads less over draws, as a share of its mean: **{steady_t}**; its NLL spreads
 less: **{steady_nll}**.
 
-`temperance reproduce sample-size --data DIR`
+`temperance-lab reproduce sample-size --data DIR`
 
-![T against the number of rows](../experiments/sample_size/sample_size.png)
+![T against the number of rows](sample-size.png)
 
 ## Wrong labels
 
 {noise}
 
-`temperance reproduce label-noise --data DIR`
+`temperance-lab reproduce label-noise --data DIR`
 
-![NLL against wrong labels](../experiments/label_noise/label_noise.png)
+![NLL against wrong labels](label-noise.png)
 
 ## Under shift
 
 {shift}
 
-`temperance reproduce figure-shift --data DIR`
+`temperance-lab reproduce figure-shift --data DIR`
 
-![Accuracy and Brier score under shift](../experiments/figure_shift/figure_shift.png)
+![Accuracy and Brier score under shift](figure-shift.png)
 
 {corruptions}
 {probabilistic}
@@ -299,7 +297,7 @@ target: **{gap}**.
 
 Prior-matched scaling uses what UTS uses, and a labelled source. Its class bias moves predictions,
 so it can fall below a temperature that saw the target's labels. It does not always:
-[label-free calibration](label-free.md) says where it falls short."""
+[label-free calibration](../label-free.md) says where it falls short."""
 
 
 def _shift(t: RecordTable, word: Word) -> str:
@@ -317,9 +315,9 @@ Prior-matched scaling better than UTS: **{ours}**; than TS-Target: **{beats}**.
 
 {regrets}
 
-`temperance reproduce figure-corruptions --data DIR`
+`temperance-lab reproduce figure-corruptions --data DIR`
 
-![Brier score under corruptions](../experiments/figure_corruptions/figure_corruptions.png)"""
+![Brier score under corruptions](figure-corruptions.png)"""
 
 
 def _corruptions(t: RecordTable, word: Word) -> str:
@@ -339,18 +337,18 @@ In {n} settings, with ten networks really trained, UTS is below every probabilis
 score: **{uts}**. TS-Target is the best of the paper's methods: **{target}**. Prior-matched scaling
 is below all that see no labels of the target: **{ours}**.
 
-`temperance reproduce probabilistic --data DIR`
+`temperance-lab reproduce probabilistic --data DIR`
 
-![Brier score against accuracy](../experiments/probabilistic/probabilistic.png)
+![Brier score against accuracy](probabilistic.png)
 
 An ensemble is a classifier like any other, and the paper's future work, to calibrate it, is one
 call more. The Brier score of the ensemble falls with UTS on top: **{uts_ensemble}**; with
 prior-matched scaling: **{ours_ensemble}**. That of ll-Dropout falls with UTS: **{uts_dropout}**;
 with prior-matched scaling: **{ours_dropout}**.
 
-`temperance reproduce combination --data DIR`
+`temperance-lab reproduce combination --data DIR`
 
-![Ensembles and ll-Dropout, calibrated](../experiments/combination/combination.png)
+![Ensembles and ll-Dropout, calibrated](combination.png)
 """
 
 

@@ -1,23 +1,20 @@
-"""Draw every shift at every severity, on CIFAR-10 and MNIST images: docs/figures/shifts*.png.
-
-Run with ``TEMPERANCE_DATA`` naming the directory of ``cifar10_small.npz`` and ``mnist.npz``.
-"""
+"""Pictures of every shift: photographs of scikit-learn corrupted, digits rotated and rolled."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-
-mpl.use("Agg")
+import cv2
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_sample_images
 
-from temperance_lab import shifts
+from temperance_lab import datasets, shifts
 
-FIGURES = Path(__file__).parent / "figures"
-PICKS = (1, 5, 10, 11)  # test images: dog, horse, aeroplane, cat
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIDE = 64  # pixels of the photographs, shrunk
 SEVERITIES = range(1, 6)
 DEGREES = (0, 15, 30, 45, 60, 90, 135, 180)
 PIXELS = (0, 2, 4, 6, 8, 10, 12, 14)
@@ -30,7 +27,7 @@ def strip(images: np.ndarray) -> np.ndarray:
 
 
 def draw(
-    rows: list[tuple[str, list[np.ndarray]]], heads: list[str], name: str, zoom: float
+    rows: list[tuple[str, list[np.ndarray]]], heads: list[str], path: Path, zoom: float
 ) -> None:
     """One row per shift, one column per strength; pixels stay square and unsmoothed."""
     height, width = rows[0][1][0].shape[:2]
@@ -49,29 +46,25 @@ def draw(
             axis.spines[:].set_visible(False)
     for axis, head in zip(axes[0], heads, strict=True):
         axis.set_title(head, fontsize=9)
-    FIGURES.mkdir(exist_ok=True)
-    figure.savefig(FIGURES / name, dpi=100, bbox_inches="tight")
+    figure.savefig(path, dpi=100, bbox_inches="tight")
     plt.close(figure)
 
 
-def main() -> None:
-    """Read the images, shift them, draw three sheets."""
-    data = Path(os.environ["TEMPERANCE_DATA"])
-    with np.load(data / "cifar10_small.npz") as cifar:
-        pictures = cifar["x_test"][list(PICKS)]
-    with np.load(data / "mnist.npz") as mnist:
-        digits = mnist["x_test"][:4, ..., np.newaxis]
+def build(folder: Path) -> None:
+    """Draw three sheets into a folder."""
+    photographs = load_sample_images().images
+    pictures = np.stack(
+        [cv2.resize(x[:, 100:527], (SIDE, SIDE), interpolation=cv2.INTER_AREA) for x in photographs]
+    )
+    digits = datasets.load("mnist-5k").x_test[:4]
+    digits = digits.reshape(4, 28, 28, 1)
     rows = []
     for name in shifts.CORRUPTIONS:
         corrupted = [strip(shifts.corrupt(pictures, name, severity)) for severity in SEVERITIES]
         rows.append((name, [strip(pictures), *corrupted]))
     heads = ["original", *(f"severity {severity}" for severity in SEVERITIES)]
-    draw(rows, heads, "shifts.png", 0.02)
+    draw(rows, heads, folder / "shifts.png", 0.012)
     turned = [strip(shifts.rotate(digits, degrees)) for degrees in DEGREES]
     rolled = [strip(shifts.roll(digits, pixels)) for pixels in PIXELS]
-    draw([("rotate", turned)], [f"{degrees}°" for degrees in DEGREES], "shifts_rotate.png", 0.015)
-    draw([("roll", rolled)], [f"{pixels} px" for pixels in PIXELS], "shifts_roll.png", 0.015)
-
-
-if __name__ == "__main__":
-    main()
+    draw([("rotate", turned)], [f"{d}°" for d in DEGREES], folder / "shifts_rotate.png", 0.015)
+    draw([("roll", rolled)], [f"{p} px" for p in PIXELS], folder / "shifts_roll.png", 0.015)

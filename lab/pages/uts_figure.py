@@ -49,7 +49,7 @@ def main() -> None:
         axis.set(title=title, xscale="log", xlabel="1/w", ylim=(0, 2))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("J(w) / J(w = 0)")
-    figure.savefig(Path(__file__).parent / "figures" / "uts_objective.png", dpi=110)
+    figure.savefig(Path(__file__).parents[2] / "docs" / "figures" / "uts_objective.png", dpi=110)
 
 
 if __name__ == "__main__":

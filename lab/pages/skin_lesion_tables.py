@@ -1,19 +1,12 @@
-"""Quote the records in docs/assistant.md: what stands between its markers is written here.
-
-    python lab/experiments/skin_lesion/quote.py
-
-A quotation begins with ``<!-- quoted: NAME -->`` and ends with ``<!-- end -->``.
-"""
+"""Tables of the skin-lesion study, from the records of lab/experiments/skin_lesion."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).parent / "records"
-PAGE = Path(__file__).parents[3] / "docs" / "assistant.md"
+RECORDS = Path(__file__).parents[1] / "experiments" / "skin_lesion" / "records"
 SITES = ("rosendahl", "vidir_modern", "vidir_molemax")
 COLUMNS = {
     "nll": "NLL",
@@ -93,20 +86,33 @@ def read(name: str) -> dict[str, Any]:
     return json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
 
 
-def quoted(page: str) -> str:
-    """Return the page with every quotation as the records have it now."""
-    texts = {site: clinic(site) for site in SITES} | {"load": load(), "foreign": foreign()}
+def intervals() -> str:
+    """All clinics and maps as one table, with 95 % intervals."""
+    records = [read(site) for site in SITES]
+    head = (
+        "| unseen clinic | map | T | NLL | Brier | ECE | accuracy | melanomas found | AURC |\n"
+        "|---|---|---|---|---|---|---|---|---|\n"
+    )
+    lines = []
+    for record in records:
+        for name, found in record["calibrators"].items():
+            if "not_identified" in found:
+                lines.append(f"| {record['site']} | {name} | not identified | | | | | | |\n")
+                continue
+            cells = [
+                f"{found[key][0]:.3f} [{found[key][1]:.3f}, {found[key][2]:.3f}]"
+                for key in ("nll", "brier", "ece", "accuracy", "melanomas_found", "aurc")
+            ]
+            row = [record["site"], name, f"{found['temperature']:.2f}", *cells]
+            lines.append(f"| {' | '.join(row)} |\n")
+    return head + "".join(lines)
 
-    def replace(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{texts[found[2]]}\n{found[3]}"
 
-    return re.sub(r"(<!-- quoted: (\w+) -->)\n.*?(<!-- end -->)", replace, page, flags=re.DOTALL)
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(quoted(PAGE.read_text("utf-8")), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def tables() -> dict[str, str]:
+    """Return the text of each table by the name of its file."""
+    texts = {site: clinic(site) for site in SITES} | {
+        "load": load(),
+        "foreign": foreign(),
+        "intervals": intervals(),
+    }
+    return {f"skin_lesion_{name}.md": f"{text}\n" for name, text in texts.items()}
