@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from temperance.interop.sklearn import (
         AttendedTemperatureScaling,
         BiasedTemperatureScaling,
+        LabelFreeClassifier,
         MatrixScaling,
         PriorMatchedScaling,
         TemperatureScaling,
@@ -58,6 +59,7 @@ _LAZY = {
 _ESTIMATORS = (
     "AttendedTemperatureScaling",
     "BiasedTemperatureScaling",
+    "LabelFreeClassifier",
     "MatrixScaling",
     "PriorMatchedScaling",
     "TemperatureScaling",
@@ -74,6 +76,7 @@ __all__ = [
     "Finding",
     "InputError",
     "Interval",
+    "LabelFreeClassifier",
     "MatrixMap",
     "MatrixScaling",
     "NotIdentified",

@@ -1,13 +1,17 @@
-"""The only doors for probabilities and one-dimensional scores."""
+"""The only ways in for probabilities and one-dimensional scores."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, namespace, to_numpy, widened
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from temperance._core.arrays import Array
 
 
@@ -39,12 +43,20 @@ def from_probabilities(p: object) -> Array:
         )
         raise checks.InputError(msg)
     array = checks.check_logits(p, "p")
-    half_unit = checks.check_simplex(to_numpy(array), "p")
     xp = namespace(array)
     wide = widened(array)
-    # What is rounded to 0 is mostly far below half a unit: a fifth of that keeps temperatures best.
-    least = max(float(xp.finfo(array.dtype).smallest_normal), half_unit / 5)
+    least = max(float(xp.finfo(array.dtype).smallest_normal), least_probability(to_numpy(array)))
     return xp.astype(xp.log(xp.maximum(wide, xp.asarray(least, dtype=wide.dtype))), array.dtype)
+
+
+def least_probability(p: NDArray[Any], name: str = "p") -> float:
+    """Check that rows sum to 1, and return the number that stands for a probability of exactly 0.
+
+    A probability that is rounded to 0 is mostly far below half a unit of the last decimal: a fifth
+    of that keeps temperatures best.
+    """
+    half_unit = checks.check_simplex(p, name)
+    return max(float(np.finfo(p.dtype).smallest_normal), half_unit / 5)
 
 
 def binary_logits(scores: object) -> Array:
