@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from importlib.metadata import version
 from inspect import isclass, isroutine
 from pathlib import Path
@@ -53,7 +52,7 @@ def test_make_describes_every_command_that_the_readme_names():
 
 
 def public_names():
-    """Functions and classes that a user may write after ``temperance.``, rooms opened."""
+    """Functions and classes that a user may write after ``temperance.``, public modules opened."""
     names = {}
     for name in temperance.__all__:
         value = getattr(temperance, name)
@@ -74,9 +73,3 @@ def public_names():
 @pytest.mark.parametrize("name", public_names())
 def test_every_public_name_has_a_page_in_the_manual(name):
     assert name in text_of("docs/api/index.md").split()
-
-
-def test_the_tables_of_the_manual_are_those_of_the_records():
-    tables = runpy.run_path(str(ROOT / "docs" / "make_labelfree_tables.py"))["TABLES"]
-    for name, make in tables.items():
-        assert text_of(f"docs/tables/labelfree_{name}.md") == make()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from types import ModuleType
 
     from temperance import report as report
+    from temperance.cli import demo as demo
     from temperance.interop import testing as testing
     from temperance.interop import torch as torch
     from temperance.interop.sklearn import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from temperance.report import displays as display  # noqa: F401
 
 _LAZY = {
+    "demo": "temperance.cli.demo",
     "display": "temperance.report.displays",
     "report": "temperance.report",
     "testing": "temperance.interop.testing",

@@ -10,8 +10,9 @@ import pytest
 from simulated import logits
 
 import temperance as tp
+from temperance._core import threads
 from temperance._core.kernels import fused
-from temperance.data import ArrayRows, array, rows_per_block, threads
+from temperance.data import ArrayRows, array, rows_per_block
 
 Z, Y = logits(40_000, 10, sharpness=2.0)
 Z = Z.astype(np.float32)

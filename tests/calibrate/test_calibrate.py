@@ -10,7 +10,7 @@ import scenes
 
 import temperance as tp
 from temperance._core.sample import Sample
-from temperance.calibrate import _expected_error
+from temperance.calibrate import _expected_error, findings, uncertainty
 from temperance.calibrate.uncertainty import ALONE, DISAGREEMENT, MODEL_ERROR, MOVED, standard_error
 from temperance.maps import IDENTITY
 from temperance.methods.evidence import gather_evidence
@@ -105,7 +105,7 @@ def test_what_a_bias_leaves_unknown_moves_the_ends_apart(scene, cal, monkeypatch
     p = np.asarray(cal.map.predict_proba(scene.target))
     moved = np.mean(p.argmax(axis=1) != scene.target.argmax(axis=1))
     assert moved > 0.05
-    monkeypatch.setattr("temperance.calibrate.uncertainty.MOVED", 0.0)
+    monkeypatch.setattr(uncertainty, "MOVED", 0.0)
     plain = tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
     assert cal.map == plain.map
     wide, narrow = (np.array([c.accuracy.low, c.accuracy.high]) for c in (cal, plain))
@@ -121,9 +121,7 @@ def test_a_map_is_never_less_sure_than_the_prior_makes_it(monkeypatch):
     """To say the most frequent class always is right as often as that occurs."""
     q = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
     s = scenes.shifted(k=5, n=4000, signal=1.0, home=3.0, scale=9.0, offset=OFFSET, prior=q)
-    monkeypatch.setattr(
-        "temperance.calibrate.uncertainty.MOVED", 50.0
-    )  # nothing is known of what is moved
+    monkeypatch.setattr(uncertainty, "MOVED", 50.0)  # nothing is known of what is moved
     cal = tp.calibrate(s.target, prior=q, source=s.source)
     assert cal.temperature.high < 100 * cal.temperature.value
     assert cal.accuracy.low > 0.5
@@ -132,7 +130,7 @@ def test_a_map_is_never_less_sure_than_the_prior_makes_it(monkeypatch):
 def test_a_bias_that_changes_nothing_leaves_no_doubt(monkeypatch):
     s = scenes.shifted(k=5, n=2000, signal=2.0, home=3.0, scale=6.0)
     plain = tp.calibrate(s.target, prior=s.prior, source=s.source, bias=False)
-    monkeypatch.setattr("temperance.calibrate.uncertainty.MOVED", 100.0)
+    monkeypatch.setattr(uncertainty, "MOVED", 100.0)
     assert tp.calibrate(s.target, prior=s.prior, source=s.source, bias=False) == plain
 
 
@@ -151,7 +149,7 @@ def test_improved_with_a_reservation_says_where_the_model_is_better(cal):
 
 
 def test_contradicting_estimates_are_refused(scene, monkeypatch):
-    monkeypatch.setattr("temperance.calibrate.findings.BOUND", 0.01)
+    monkeypatch.setattr(findings, "BOUND", 0.01)
     cal = tp.calibrate(scene.target, prior=scene.prior, source=scene.source)
     assert cal.verdict == "refused"
     assert cal.findings[0].code == "TP402"

@@ -108,7 +108,7 @@ class UniformPriorMatched(tp.PriorMatchedScaling):
 CHECKED = [
     tp.TemperatureScaling(),
     tp.VectorScaling(penalty=0.1),
-    tp.MatrixScaling(penalty=0.1),
+    tp.MatrixScaling(penalty=10.0),  # one check compares two fits to 1e-7
     tp.AttendedTemperatureScaling(threshold=0.5),
     tp.BiasedTemperatureScaling(),
     UniformUTS(),

@@ -35,7 +35,7 @@ def flat(z, y, ignore_index=255):
 
 def rows_of(rows):
     blocks = list(rows.blocks())
-    logits = np.concatenate([tp._arrays.to_numpy(block.logits) for block in blocks])
+    logits = np.concatenate([np.asarray(block.logits) for block in blocks])
     return logits, np.concatenate([block.labels for block in blocks])
 
 

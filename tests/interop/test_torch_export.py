@@ -164,7 +164,7 @@ def test_dense_logits(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_in_the_manual_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[1] / "docs" / "torch.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text("utf-8")
     example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     monkeypatch.chdir(tmp_path)
     with torch.random.fork_rng():

@@ -14,7 +14,7 @@ import pytest
 import temperance as tp
 from temperance.cli import demo
 
-PAGE = Path(__file__).parents[1] / "docs" / "tracking.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 SETUP, *RECIPES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 QUIET = {
     "MLFLOW_ALLOW_FILE_STORE": "true",

@@ -9,7 +9,6 @@ from simulated import logits, softmax
 import temperance as tp
 from temperance import metrics
 from temperance.metrics import Bins
-from temperance.metrics.binned import bin_index, unit_edges
 
 
 def ece_by_loops(confidence, correct, n_bins):
@@ -41,15 +40,18 @@ def test_ece_of_one_bin_is_confidence_minus_accuracy():
 @pytest.mark.parametrize("n_bins", [1, 3, 7, 10, 15, 20, 49, 100, 1000])
 def test_bins_are_closed_on_the_right(n_bins):
     edges = np.array([j / n_bins for j in range(n_bins + 1)])
-    at, above = bin_index(edges, n_bins), bin_index(np.nextafter(edges[:-1], 1), n_bins)
-    assert at.tolist() == [0, *range(n_bins)]  # 0 joins the first bin, 1 is in the last
-    assert above.tolist() == list(range(n_bins))
+    above = np.nextafter(edges[:-1], 1)
+    at, beyond = (Bins.equal_width(c, c, n_bins=n_bins).counts for c in (edges, above))
+    assert at.tolist() == [2, *[1] * (n_bins - 1)]  # 0 joins the first bin, 1 is in the last
+    assert beyond.tolist() == [1] * n_bins
 
 
 @given(st.lists(st.floats(0, 1), min_size=1), st.integers(1, 200))
-def test_bin_index_is_a_search_among_the_edges(confidence, n_bins):
-    expected = np.searchsorted(unit_edges(n_bins)[1:-1], confidence)
-    assert bin_index(np.array(confidence), n_bins).tolist() == expected.tolist()
+def test_counts_are_those_of_a_search_among_the_edges(confidence, n_bins):
+    edges = np.array([j / n_bins for j in range(1, n_bins)])
+    expected = np.bincount(np.searchsorted(edges, confidence), minlength=n_bins)
+    found = Bins.equal_width(np.array(confidence), np.ones(len(confidence)), n_bins=n_bins)
+    assert found.counts.tolist() == expected.tolist()
 
 
 def test_confidence_of_exactly_0_and_1():

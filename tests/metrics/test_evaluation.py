@@ -13,8 +13,7 @@ from sklearn.metrics import log_loss
 
 import temperance as tp
 from temperance import metrics
-from temperance.data import Block, as_labelled_rows
-from temperance.metrics._outcomes import outcomes
+from temperance.data import as_labelled_rows
 
 METRICS = [
     metrics.accuracy,
@@ -35,9 +34,7 @@ def test_one_pass_gives_what_the_metrics_give(dtype, weighted):
     z, y = logits(60_000, 6, sharpness=1.5)
     z = z.astype(dtype)
     w = np.random.default_rng(0).random(len(y)) if weighted else None
-    rows = as_labelled_rows(z, y, w)
-    result = metrics.evaluate(rows)
-    assert rows.passes == 1
+    result = metrics.evaluate(as_labelled_rows(z, y, w))
     for name in ("accuracy", "nll", "brier", "ece"):
         assert getattr(result, name) == getattr(metrics, name)(z, y, w)
     assert result.n == (len(y) if w is None else pytest.approx(w.sum()))
@@ -51,23 +48,6 @@ def test_fast_exponentials_are_right_to_a_tenth_of_a_millionth():
     assert fast.accuracy == exact.accuracy
     for name in ("nll", "brier", "ece", "confidence"):
         assert getattr(fast, name) == pytest.approx(getattr(exact, name), rel=1e-7)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("k", [2, 10, 130])
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_outcome_of_a_row_does_not_depend_on_its_neighbours(dtype, k, exact):
-    z, y = logits(97, k, seed=k)
-    z = z.astype(dtype)
-    together = outcomes(Block(z, y, None), exact=exact)
-    for size in (1, 2, 5, 16):
-        parts = [
-            outcomes(Block(z[i : i + size], y[i : i + size], None), exact=exact)
-            for i in range(0, 97, size)
-        ]
-        for name in ("confidence", "correct", "nll", "brier"):
-            apart = np.concatenate([getattr(part, name) for part in parts])
-            assert np.array_equal(apart, getattr(together, name))
 
 
 def test_days_add_up():

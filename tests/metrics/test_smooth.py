@@ -9,7 +9,6 @@ from simulated import logits, softmax
 
 import temperance as tp
 from temperance import metrics
-from temperance.metrics.smooth import spread
 
 
 def kernel(t, f, sigma):
@@ -83,16 +82,6 @@ def test_relplot_counts_half_of_a_row_with_confidence_one():
     peer = relplot.smECE(np.array([1.0, 1.0, 0.5, 0.5]), np.array([0.0, 0.0, 1.0, 0.0]))
     assert metrics.smooth_ece(z, y) == pytest.approx(0.5, abs=1e-6)
     assert peer == pytest.approx(1 / 3, abs=0.01)
-
-
-def test_a_confidence_is_spread_over_the_cells_next_to_it():
-    confidence = np.array([0.0, 0.01, 0.3, 0.5, 0.77, 0.99, 1.0])
-    place, share = spread(confidence, 8)
-    middle = (place + 0.5) / 8
-    assert ((place >= 0) & (place < 8)).all()
-    assert share.sum(axis=0) == pytest.approx(1)
-    within = np.clip(confidence, 0.5 / 8, 7.5 / 8)  # a cell at the edge takes what is beyond
-    assert (share * middle).sum(axis=0) == pytest.approx(within)
 
 
 def test_certain_rows_are_smoothed_like_almost_certain_ones():

@@ -13,7 +13,7 @@ from report_cases import HOSTILE, KINDS, calibration, simulated
 
 import temperance as tp
 from temperance import report
-from temperance.report import charts, words
+from temperance.report import charts, texts
 from temperance.report.context import FIRST, LIMIT, _class_mix, _facts_json
 
 SECTIONS = (
@@ -83,7 +83,7 @@ def test_the_verdict_and_its_meaning_come_first(case):
     top = page.text.partition("Mean confidence")[0]
     assert f"{cal.facts['n_target']:,} rows without labels" in top
     assert f"Verdict: {cal.verdict}" in top
-    assert words.meaning(cal)[:60] in top
+    assert texts.meaning(cal)[:60] in top
 
 
 def test_it_is_one_small_file_that_asks_for_nothing(case):
@@ -159,8 +159,8 @@ def test_measured_stands_beside_estimated():
     text = report.to_html(cal, audit=audit)
     page = Page(text)
     assert "measured" in page.ids()
-    assert words.between(audit.accuracy) in page.text
-    assert words.between(cal.accuracy) in page.text
+    assert texts.between(audit.accuracy) in page.text
+    assert texts.between(cal.accuracy) in page.text
     assert json.loads(page.facts)["audit"]["n"] == 2000
     assert "every number about it here is an estimate" not in page.text
     assert "That agrees with the estimate" in page.text.partition("Mean confidence")[0]
@@ -171,9 +171,9 @@ def test_disagreement_with_labels_is_said_aloud():
     z, y = simulated(500, seed=1)
     text = report.to_html(cal, audit=cal.audit(z, (y + 1) % 5))
     top = Page(text).text.partition("Mean confidence")[0]
-    assert words.CONTRADICTED in top
+    assert texts.CONTRADICTED in top
     assert "does not agree with the estimate: trust the measurement" in top
-    assert words.HEADLINES["improved"] not in top
+    assert texts.HEADLINES["improved"] not in top
     assert 'class="verdict refused"' in text
 
 
@@ -188,7 +188,7 @@ def labels_say(**values):
 def test_labels_agree_when_nothing_got_worse():
     top, text = labels_say()
     assert "That agrees with the estimate." in top
-    assert words.HEADLINES["improved"] in top
+    assert texts.HEADLINES["improved"] in top
     assert 'class="verdict improved"' in text
 
 
@@ -198,9 +198,9 @@ def test_what_labels_have_answered_is_no_longer_in_doubt():
     )
     audit = cal.audit(*simulated(500, seed=1)).to_dict()
     assert cal.doubt
-    assert cal.doubt in words.meaning(cal)
-    assert cal.doubt in words.meaning(cal, audit | {"n": words.ENOUGH - 1})
-    assert cal.doubt not in words.meaning(cal, audit | {"n": words.ENOUGH})
+    assert cal.doubt in texts.meaning(cal)
+    assert cal.doubt in texts.meaning(cal, audit | {"n": texts.ENOUGH - 1})
+    assert cal.doubt not in texts.meaning(cal, audit | {"n": texts.ENOUGH})
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_labels_never_agree_with_what_got_worse(key, what):
     top, text = labels_say(**after)
     assert what in top
     assert "agrees" not in top
-    assert words.UNCONFIRMED in top
+    assert texts.UNCONFIRMED in top
     assert 'class="verdict no-evidence"' in text
 
 
@@ -220,7 +220,7 @@ def test_labels_never_agree_with_what_got_worse(key, what):
 def test_a_few_labels_cannot_tell(agrees, worse):
     gap = tp.Interval(0.26 if worse else 0.1, 0.0, 0.6)
     before = {"ece_before": tp.Interval(0.19, 0.1, 0.3), "ece_after": gap}
-    top, text = labels_say(n=words.ENOUGH - 1, agrees=agrees, **before)
+    top, text = labels_say(n=texts.ENOUGH - 1, agrees=agrees, **before)
     assert "ewer than 30 rows are too few to tell" in top
     assert "agrees" not in top
     assert ("does not agree with the estimate" in top) == (not agrees)
@@ -238,15 +238,15 @@ def test_without_evidence_the_sentence_does_not_contradict_its_numbers(sure, sid
     cal = calibration("no evidence")
     within, low, high = cal.facts["accuracy_before"]
     assert low < cal.facts["confidence_before"] < high
-    assert "do not differ enough to act on" in words.meaning(cal)
-    assert words.headline(cal, None) == words.HEADLINES["no-evidence"]
+    assert "do not differ enough to act on" in texts.meaning(cal)
+    assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
     facts = cal.facts | {"confidence_before": sure, "method": method}
     outside = replace(cal, facts=facts | {"accuracy_before": [within, 0.2, 0.99]})
-    said = words.meaning(outside)
+    said = texts.meaning(outside)
     assert f"It may be {side} here, but that is not certain enough" in said
     assert "do not differ" not in said
     assert ("more than the temperature of the labelled source" in said) == (method[0] == "s")
-    assert words.headline(outside, None) == words.LEANING
+    assert texts.headline(outside, None) == texts.LEANING
 
 
 def test_the_file_is_the_page(tmp_path):
@@ -276,9 +276,9 @@ def test_the_summary_of_a_notebook(case):
 def test_an_improvement_is_never_told_as_a_loss():
     """Where the interval is wide, the estimate in its middle may be no better than before."""
     cal = calibration("improved")
-    assert "against" in words.meaning(cal)
+    assert "against" in texts.meaning(cal)
     wide = replace(cal, ece_after=tp.Interval(0.3, 0.0, 0.9), ece_before=tp.Interval(0.2, 0.1, 0.9))
-    assert "30%" not in words.meaning(wide)
+    assert "30%" not in texts.meaning(wide)
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,11 @@ def test_the_temperature_is_explained_on_its_own_side_of_one(t, note):
 
 
 def test_plain_words():
-    assert words.percent(0.5) == "50%"
-    assert words.percent(0.004) == "0.4%"
-    assert words.percent(0) == "0%"
-    assert words.between((0.5, 0.0, 1.0)) == "not known"
-    assert "…" in words.evidence_text({"classes": ["c"] * 20})
+    assert texts.percent(0.5) == "50%"
+    assert texts.percent(0.004) == "0.4%"
+    assert texts.percent(0) == "0%"
+    assert texts.between((0.5, 0.0, 1.0)) == "not known"
+    assert "…" in texts.evidence_text({"classes": ["c"] * 20})
 
 
 def test_histograms_are_drawn_from_the_counts():
@@ -307,7 +307,7 @@ def test_histograms_are_drawn_from_the_counts():
         assert [bar.height for bar in one.bars] == pytest.approx(
             [100 * n / max(heights) for n in heights]
         )
-        assert one.tallest == words.percent(max(heights) / sum(heights))
+        assert one.tallest == texts.percent(max(heights) / sum(heights))
         assert all(bar.width == pytest.approx(100 / 15) for bar in one.bars)
     assert drawn[1].confidence == cal.facts["confidence_before"]
     assert list(drawn[2].accuracy) == list(cal.accuracy)
