@@ -1,7 +1,7 @@
-"""scikit-learn shells: a constructor that keeps parameters, a ``fit`` that calls one function.
+"""Calibration maps as estimators: a constructor keeps parameters, ``fit`` calls one function.
 
-Columns of the logits are the classes, whatever labels are seen; y indexes them unless ``classes``
-names them. An estimator is a transformer, for pipelines, and a classifier, so scorers accept it.
+X are logits, and each column is a class, whatever labels occur; y indexes the columns unless
+``classes`` names them. An estimator is a transformer, for pipelines, and a classifier, for scorers.
 """
 
 # scikit-learn has no type information: what comes from it is unknown to a strict checker.
@@ -11,15 +11,15 @@ names them. An estimator is a transformer, for pipelines, and a classifier, so s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance._core import checks
 from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
 from temperance.calibrate.prior import in_columns
+from temperance.data.source import as_source_rows
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.methods.prior_matched import fit_prior_matched
 from temperance.methods.uts import fit_uts
@@ -37,13 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
-    """What every estimator does once it has a map."""
-
-    # The rows are called logits, not X; scikit-learn would take another name for metadata.
-    __metadata_request__fit: ClassVar = {"logits": UNUSED}
-    __metadata_request__transform: ClassVar = {"logits": UNUSED}
-    __metadata_request__predict: ClassVar = {"logits": UNUSED}
-    __metadata_request__predict_proba: ClassVar = {"logits": UNUSED}
+    """The answers of an estimator that has fitted its map."""
 
     classes: Sequence[object] | None
     n_features_in_: int
@@ -51,19 +45,19 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
     classes_: NDArray[Any]
     temperature_: float
 
-    def transform(self, logits: object) -> Array:
-        """Return calibrated logits, of the kind, dtype and device of ``logits``."""
-        z = self._seen(logits)
+    def transform(self, X: object) -> Array:
+        """Return calibrated logits, of the kind, dtype and device of X."""
+        z = self._check_logits(X)
         return self.map_(z)
 
-    def predict_proba(self, logits: object) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Return calibrated probabilities, one column per class."""
-        z = self._seen(logits)
+        z = self._check_logits(X)
         return self.map_.predict_proba(z)
 
-    def predict(self, logits: object) -> Array:
+    def predict(self, X: object) -> Array:
         """Return the most probable class of each row: its name, or its column without names."""
-        z = self._seen(logits)
+        z = self._check_logits(X)
         xp = namespace(z)
         # In float64, because a division in half precision can make ties and so move the argmax.
         best = xp.argmax(self.map_(xp.astype(z, xp.float64)), axis=1)
@@ -71,26 +65,26 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
             return best
         return self.classes_[to_numpy(best)]
 
-    def _keep(self, logits: object, fitted: Map, classes: list[Any] | None) -> Self:
-        self._check_columns(logits, reset=True)
+    def _set_map(self, X: object, fitted: Map, classes: list[Any] | None) -> Self:
+        self._check_columns(X, reset=True)
         self.map_ = fitted
         self.classes_ = as_vector(range(self.n_features_in_) if classes is None else classes)
         if isinstance(fitted, (Temperature, BiasedTemperature)):
             self.temperature_ = fitted.temperature
         return self
 
-    def _seen(self, logits: object) -> Array:
-        """Return checked logits with the columns that the fit saw."""
+    def _check_logits(self, X: object) -> Array:
+        """Return checked logits with the columns of the fit."""
         check_is_fitted(self)
-        table = len(getattr(logits, "shape", ())) == 2  # columns first: too few, or not these
-        z = logits if table else checks.check_logits(logits)
+        table = len(getattr(X, "shape", ())) == 2  # of a table, columns are checked first
+        z = X if table else checks.check_logits(X)
         self._check_columns(z, reset=False)
         return checks.check_logits(z)
 
-    def _check_columns(self, logits: Any, *, reset: bool) -> None:
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Remember the number of columns and their names, or demand the same again."""
         try:
-            validate_data(self, logits, reset=reset, skip_check_array=True)
+            validate_data(self, X, reset=reset, skip_check_array=True)
         except (TypeError, ValueError) as error:
             raise checks.InputError(str(error)) from None
 
@@ -99,7 +93,7 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
 
 
 class _Supervised(_Scaling, ABC):
-    """Estimators that learn from labels."""
+    """An estimator that learns from labels."""
 
     def __init__(self, classes: Sequence[object] | None = None) -> None:
         self.classes = classes
@@ -107,23 +101,23 @@ class _Supervised(_Scaling, ABC):
     @abstractmethod
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map: ...
 
-    def fit(self, logits: object, y: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Fit the map.
 
         Parameters
         ----------
-        logits : array or data frame of shape (n, K)
+        X : array or data frame of shape (n, K)
             Scores before the softmax, one column per class.
         y : array of shape (n,), or (n, K) for soft labels
             Columns, or names among ``classes``.
         sample_weight : array of shape (n,), optional
             Non-negative weights.
         """
-        z = checks.check_logits(logits)
+        z = checks.check_logits(X)
         n, k = (int(s) for s in z.shape)
         classes = self._names(k)
         labels = checks.check_labels(y, n, k, classes, name="y")
-        return self._keep(logits, self._fit(z, labels, sample_weight), classes)
+        return self._set_map(X, self._fit(z, labels, sample_weight), classes)
 
 
 @final
@@ -268,25 +262,25 @@ class AttendedTemperatureScaling(_Supervised):
 
 
 class _LabelFree(_Scaling, ABC):
-    """Estimators that learn from unlabelled target rows and a prior."""
+    """An estimator that learns from unlabelled target rows and a prior."""
 
     @abstractmethod
     def _fit(self, logits: Array) -> Map: ...
 
-    def fit(self, logits: object, y: object = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Fit the map.
 
         Parameters
         ----------
-        logits : array or data frame of shape (n, K)
+        X : array or data frame of shape (n, K)
             Scores before the softmax of the target rows, one column per class.
         y : ignored
-            Labels may stand here, as a pipeline passes them; they are not looked at.
+            A pipeline may pass labels; the fit does not use them.
         """
         del y
-        z = checks.check_logits(logits)
+        z = checks.check_logits(X)
         classes = self._names(int(z.shape[1]))
-        return self._keep(logits, self._fit(z), classes)
+        return self._set_map(X, self._fit(z), classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -357,9 +351,10 @@ class PriorMatchedScaling(_LabelFree):
     bias : bool
         Whether the map has a bias, which moves predictions.
     source : pair (logits, labels), optional
-        Labelled rows from before the shift that the model was not trained on.
+        Labelled rows from before the shift that the model was not trained on; labels may be names
+        among ``classes``.
     seed : int or Generator
-        Of the rows that are read when there are more than enough.
+        Of the draw of rows, used where there are more rows than a label-free method reads.
     classes : sequence of K names, optional
         Class names in the order of the columns.
 
@@ -385,16 +380,9 @@ class PriorMatchedScaling(_LabelFree):
         self.classes = classes
 
     def _fit(self, logits: Array) -> Map:
-        prior = in_columns(self.prior, int(logits.shape[1]), self.classes)
-        return fit_prior_matched(logits, prior, self.source, bias=self.bias, seed=self.seed)
-
-
-__all__ = [
-    "AttendedTemperatureScaling",
-    "BiasedTemperatureScaling",
-    "MatrixScaling",
-    "PriorMatchedScaling",
-    "TemperatureScaling",
-    "UnsupervisedTemperatureScaling",
-    "VectorScaling",
-]
+        k = int(logits.shape[1])
+        prior = in_columns(self.prior, k, self.classes)
+        source = self.source
+        if source is not None:
+            source = as_source_rows(source, k, self._names(k))
+        return fit_prior_matched(logits, prior, source, bias=self.bias, seed=self.seed)
