@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulated import logits
 
 import temperance as tp
-from temperance._core.kernels import temperature_moments
+from temperance._core import kernels
 from temperance.data import ArrayRows, Block, add, as_labelled_rows, as_rows, base
 
 
@@ -21,8 +21,8 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(base, "BLOCK", 40)
 
 
-def moments(block):
-    return temperature_moments(block, 1.0)
+def moments(block, beta=1.0):
+    return kernels.temperature_moments(*block, beta).relative
 
 
 def together(rows):
@@ -55,7 +55,7 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(sizes, beta):
     z, y = logits(sum(sizes), 3)
     whole = as_labelled_rows(z, y)
     cuts = np.cumsum(sizes)[:-1]
-    for statistic in (moments, lambda b: temperature_moments(b, beta)):
+    for statistic in (moments, lambda b: moments(b, beta)):
         parts = [
             as_labelled_rows(a, b).reduce(statistic)
             for a, b in zip(np.split(z, cuts), np.split(y, cuts), strict=True)

@@ -232,7 +232,7 @@ def shifted_exponents(row, top, scale, u):
 
 @part(EXACT)
 def exponentiate(z, start, scale, u, e, tops, shifts):
-    """Write ``u = (z - max z) scale``, 2^u, max z and Σ (z - max z) of some rows; return how many."""
+    """Write ``u = (z - max z) scale``, 2^u, max z, Σ (z - max z) of some rows; return how many."""
     count = min(tops.size, z.shape[0] - start)
     for i in range(count):
         row = z[start + i]
@@ -296,7 +296,7 @@ def cumulants(s, count):
 
 @kernel
 def moment_sums(z, labels, weight, scale):
-    """Return Σ A log Σ 2^u, Σ A κ_r, Σ A (max z - z_y), Σ A Σ_k (z_k - max z), Σ A and the reach."""
+    """Return Σ A log Σ 2^u, Σ A κ_r, Σ A (max z - z_y), Σ A Σ_k (z_k - max z), Σ A, the reach."""
     u, e, tops, shifts = work_arrays(z)
     s, mass, gaps = np.empty((ORDERS + 1, tops.size)), np.ones(tops.size), np.zeros(tops.size)
     sums = np.zeros(ORDERS + 5)
@@ -508,7 +508,7 @@ def residual_rows(v, labels, weight):
             scaled(e[i], w / s, row)
             missed[y] += w > 0 and e[i, y] <= 0.5 * s
             row[y] -= w
-            loss += w * (logarithm(s) + tops[i] - v[start + i, y])
+            loss += w * (logarithm(s) - (v[start + i, y] - tops[i]))
     return out, loss, missed
 
 
@@ -748,7 +748,7 @@ def total_32(row):
 
 @kernel
 def softmax_sums(z, beta, bias, predicted, as_rows):
-    """Return the sum of p = 2^(β z + b) / Σ 2^(β z + b), of max p and of p at ``predicted``; or p."""
+    """Return sums of p = 2^(β z + b) / Σ 2^(β z + b), of max p, of p at ``predicted``; or p."""
     rows = min(z.shape[0], max(1, CHUNK // z.shape[1]))
     u, e = np.zeros((rows, z.shape[1]), np.float32), np.zeros((rows, z.shape[1]), np.float32)
     v, means = np.empty(z.shape[1], z.dtype), np.zeros(z.shape[1])

@@ -113,7 +113,7 @@ def _at_labels(z: Array, labels: NDArray[Any] | None, weight: Floats | None) -> 
 
 
 def _power_sums(u: Array, one: Array) -> tuple[Array, ...]:
-    """Return ``Σ_k u_k^r exp(u_k)`` of each row, r = 0 … 6; the fastest sum is a product with ones."""
+    """Return ``Σ_k u_k^r exp(u_k)`` of rows, r = 0 … 6; the fastest sum is a product with ones."""
     xp = namespace(u)
     e, square = xp.exp(u), u * u
     sums = [e @ one, xp.vecdot(e, u)]
@@ -341,7 +341,7 @@ def weighted_mean(z: NDArray[Any], weight: Floats) -> Floats:
 
 
 def row_lengths(z: NDArray[Any], centre: Floats | None = None) -> Floats:
-    """Return the length of each row less ``centre``, less its own mean, at any scale of the rows."""
+    """Return the length of each row less ``centre``, less its own mean, at any scale."""
     moved = np.asarray(z, dtype=np.float64)
     return _split(_centred_rows(moved if centre is None else moved - centre))[0]
 

@@ -110,7 +110,7 @@ class Rows(ABC):
         labels: bool = False,
         blocks_per_call: int = 1,
     ) -> S:
-        """Return the same sum of a statistic that tells whether all values were fit to compute with.
+        """Return the sum of a statistic that tells whether all values were fit to compute with.
 
         Rows in memory then look for NaN and infinity only when ``is_valid`` of the sum is False;
         with ``labels=True`` the same holds for labels without a column. A statistic that makes no

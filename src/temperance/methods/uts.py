@@ -148,7 +148,7 @@ def _fit_bag(
     start: float = 1.0,
     grid_means: Matrix | None = None,
 ) -> float:
-    """Return the temperature of some rows; ``start`` and ``grid_means`` come from rows like them."""
+    """Return the temperature of rows; ``start`` and ``grid_means`` come from rows like these."""
     held = _held_odds(rows) if form != "paper" else None  # the paper's odds depend on w
     odds, counts = (None, None) if held is None else held
     shortfall = Shortfall.of(rows, q, shrink_to, counts)

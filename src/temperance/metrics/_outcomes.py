@@ -1,4 +1,4 @@
-"""The outcomes of rows, from which every metric is made: four numbers for each row, or their sums."""
+"""The outcomes of rows, of which every metric is made: four numbers a row, or their sums."""
 
 from __future__ import annotations
 
