@@ -21,7 +21,7 @@ QUICK := lab/tests/shifts/test_contract.py lab/tests/networks/test_networks.py \
          apps/skin_lesion/tests/test_decision.py apps/skin_lesion/tests/test_security.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-reproduce lint format bench docs release-check clean
+.PHONY: help demo test test-all test-browser test-oldest test-reproduce lint format bench docs release-check clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-15s%s\n", $$1, $$2}'
@@ -38,6 +38,15 @@ test-all: $(READY)/test  ## all tests and doctests of the three distributions, w
 
 test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
 	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
+
+# In an environment of its own, made anew.
+test-oldest:  ## the library with the oldest dependencies that it promises
+	$(PYTHON) .ci/oldest.py > .oldest.txt
+	rm -rf .venv-oldest && $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install -q -c .oldest.txt torch==2.13.0
+	.venv-oldest/bin/pip install -q -c .oldest.txt --editable '.[all,test]'
+	env -u TEMPERANCE_DATA .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal \
+	  -m 'not slow and not browser and not reproduce' src/temperance tests $(ARGS)
 
 # Trains a dozen small networks: under ten minutes on two cores.
 test-reproduce: $(READY)/test  ## the paper's tables and figures on five thousand digits
@@ -69,7 +78,7 @@ release-check: $(READY)/release  ## build three wheels and sdists, look inside, 
 
 clean:  ## remove what was built, keep the environment
 	rm -rf build dist lab/dist apps/skin_lesion/dist docs/_build docs/api/generated
-	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv-oldest .oldest.txt .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # ------------------------------------------------------------------------------ environments
 

@@ -48,7 +48,8 @@ def run(*command: str | Path) -> None:
 
 def check_wheel(name: str, wheel: Path, needed: set[str]) -> None:
     """Stop where a wheel holds anything but its package, or lacks a file of it."""
-    inside = zipfile.ZipFile(wheel).namelist()
+    with zipfile.ZipFile(wheel) as archive:
+        inside = archive.namelist()
     strangers = [f for f in inside if not f.startswith((f"{name}/", f"{name}-"))]
     tests = [f for f in inside if Path(f).name.startswith(("test_", "conftest"))]
     missing = [f for f in needed if f"{name}/{f}" not in inside]
@@ -61,7 +62,8 @@ def check_wheel(name: str, wheel: Path, needed: set[str]) -> None:
 
 def check_sdist(sdist: Path) -> None:
     """Stop where a source archive holds no licence, or what belongs to one machine."""
-    inside = tarfile.open(sdist).getnames()
+    with tarfile.open(sdist) as archive:
+        inside = archive.getnames()
     built = [f for f in inside if {"__pycache__", "_build", ".git"} & set(Path(f).parts)]
     if built or not any(Path(f).name == "LICENSE" for f in inside):
         sys.exit(f"{sdist.name}: {built[:5]=}, or no LICENSE")
