@@ -111,16 +111,11 @@ def test_a_model_without_a_head_is_refused():
         collect_logits(nn.Identity(), [torch.randn(5, 3)], features=True)
 
 
-@pytest.mark.parametrize(
-    "use", ["tp.torch", "tp.torch.collect_logits", "import temperance.interop.torch"]
-)
+@pytest.mark.parametrize("use", ["tp.torch.collect_logits", "import temperance.interop.torch"])
 def test_a_missing_torch_is_named_with_its_extra(use):
     code = f"""
 import sys
 sys.modules["torch"] = None  # as if it were not installed
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *a: None if name == "torch" else found(name, *a)
 import temperance as tp
 try:
     {use}
@@ -128,6 +123,5 @@ except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout == "temperance.torch needs the package torch: pip install temperance[torch].\n"
-    )
+    sentence = "temperance.torch needs the package torch: pip install temperance[torch]."
+    assert done.stdout.strip() == sentence

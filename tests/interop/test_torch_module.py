@@ -342,7 +342,7 @@ def test_a_wide_map_is_printed_in_short():
     assert len(repr(wide)) < 300
 
 
-def test_a_module_without_data_is_printed(net):
+def test_a_module_without_data_is_printed():
     with torch.device("meta"):
         empty = CalibratedModule(nn.Linear(3, K), MAPS[0])
     assert "map=temperature" in repr(empty.to("meta"))
