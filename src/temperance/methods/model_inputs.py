@@ -19,7 +19,10 @@ from temperance._core.checks import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from temperance._core.arrays import Array
+    from temperance.data.types import HasShape
 
 Model = Callable[[Any], Any]
 
@@ -40,7 +43,7 @@ def run_model(model: Model, x: Array) -> Array:
     return z
 
 
-def check_inputs(inputs: object) -> Array:
+def check_inputs(inputs: HasShape | Sequence[Any]) -> Array:
     """Return inputs as a floating array of at least two finite examples."""
     array = as_array(inputs)
     x = None if array is None else as_floating(detached(array))
