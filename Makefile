@@ -9,7 +9,7 @@ READY  := $(VENV)/.temperance
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PROJECTS := pyproject.toml lab/pyproject.toml apps/skin_lesion/pyproject.toml
-OTHERS   := --editable lab --editable apps/skin_lesion
+OTHERS   := --editable lab --editable 'apps/skin_lesion[test]'
 
 # Test processes; each keeps to one thread (conftest.py).
 JOBS     ?= 2
@@ -67,8 +67,9 @@ bench: $(READY)/bench  ## speed beside the peers, as ratios
 	  OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python $$file $(ARGS) || exit 1; \
 	done
 
-docs: $(READY)/docs  ## the manual, into docs/_build/html
+docs: $(READY)/docs  ## the manual, into docs/_build/html, with pages built from records
 	rm -rf docs/api/generated
+	$(BIN)/python lab/pages/build.py
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
@@ -77,7 +78,7 @@ release-check: $(READY)/release  ## build three wheels and sdists, look inside, 
 	$(BIN)/python .ci/release_check.py dist
 
 clean:  ## remove what was built, keep the environment
-	rm -rf build dist lab/dist apps/skin_lesion/dist docs/_build docs/api/generated
+	rm -rf build dist lab/dist apps/skin_lesion/dist docs/_build docs/_generated docs/api/generated
 	rm -rf .venv-oldest .oldest.txt .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # ------------------------------------------------------------------------------ environments

@@ -203,8 +203,10 @@ def test_apply_can_write_probabilities(folder, calibrated, capsys, tmp_path):
     code, _, _ = run(capsys, *arguments, "--probabilities")
     assert code == 0
     p = pd.read_csv(out)
-    assert list(p) == [f"prob_{k}" for k in range(10)]
-    np.testing.assert_allclose(p.sum(axis=1), 1, atol=5e-3)  # half precision in, half out
+    columns = [f"prob_{k}" for k in range(10)]
+    assert list(p) == [*columns, "prediction", "confidence"]
+    np.testing.assert_allclose(p[columns].sum(axis=1), 1, atol=1e-6)  # half precision in, not out
+    np.testing.assert_array_equal(p["confidence"], p[columns].max(axis=1))
 
 
 @pytest.fixture
@@ -231,7 +233,8 @@ def test_apply_keeps_the_columns_of_a_table_and_knows_the_classes(clinic, capsys
     assert code == 0
     assert "prob_0 to prob_2 are the classes mel, nv, bcc." in said
     p = pd.read_csv(clinic / "p.csv", dtype={"patient": str})
-    assert list(p) == ["prob_0", "prob_1", "prob_2", "patient", "label"]
+    new = ["prob_0", "prob_1", "prob_2", "prediction", "confidence"]
+    assert list(p) == [*new, "patient", "label"]
     pd.testing.assert_frame_equal(p[["patient", "label"]], table[["patient", "label"]])
     run(capsys, "apply", clinic / "clinic.csv", "--map", cal, "--out", clinic / "z.parquet")
     assert formats.read(clinic / "z.parquet").classes == ["mel", "nv", "bcc"]
@@ -290,8 +293,8 @@ def test_a_gate_fails_with_1_and_says_why(folder, calibrated, capsys):
     arguments = ("evaluate", folder / "test.npz", "--map", calibrated)
     code, out, _ = run(capsys, *arguments, "--max-ece", "0.01", "--min-accuracy", "0.99")
     assert code == 1
-    assert "Gate failed: ECE" in out
-    assert "Gate failed: accuracy" in out
+    assert "Gate missed: ECE" in out
+    assert "Gate missed: accuracy" in out
     code, _, _ = run(capsys, *arguments, "--max-ece", "0.9")
     assert code == 0
 

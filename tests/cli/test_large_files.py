@@ -13,8 +13,7 @@ from simulated import logits
 
 from temperance.cli import main
 from temperance.data.parquet import ParquetBlocks
-from temperance.io import formats
-from temperance.io.formats import parquet
+from temperance.io import formats, parquet
 
 N, K = 6_000, 4
 

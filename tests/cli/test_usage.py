@@ -18,7 +18,7 @@ import temperance as tp
 from temperance.cli import main
 from temperance.io import formats
 
-COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report", "reproduce")
+COMMANDS = ("apply", "calibrate", "demo", "evaluate", "fit", "inspect", "report")
 
 
 def complaint(capsys, *arguments, code=2):
@@ -73,7 +73,7 @@ def test_a_slip_of_the_fingers(capsys, arguments, hint):
 
 
 def test_files_that_are_not_there_or_cannot_be_written(capsys, rows):
-    assert "no file there" in complaint(capsys, "evaluate", rows / "nowhere.npz")
+    assert "No such file" in complaint(capsys, "evaluate", rows / "nowhere.npz")
     bare = rows / "rows.npz"
     message = complaint(capsys, "fit", bare, "--out", rows / "no" / "map.json")
     assert "directory that exists" in message
@@ -130,7 +130,7 @@ def test_labels_that_are_missing(capsys, rows):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[0.5, 0.5", "line 1 must be JSON"),
+        ("[0.5, 0.5", "p.json is no JSON (line 1"),
         ('{"0": 0.5, "1": 0.5}', "It lacks '2'"),
         ('{"0": 0.5, "1": 0.3, "cat": 0.2}', "names 'cat'"),
         ('["a", "b", "c"]', "must hold numbers"),

@@ -15,6 +15,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_torch
+from scipy.special import softmax
 
 from temperance import InputError
 from temperance.io import formats
@@ -215,14 +216,20 @@ def test_every_column_of_a_table_is_carried_as_it_stands(tmp_path, logits, sourc
         "note": ['said "no", twice\nno more' if i % 2 else "ü" for i in range(N)],
         "prob_0": [0.25] * N,  # of the model itself, before the map
     }
-    frame = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(K)} | beside)
+    columns = {f"logit_{k}": logits[:, k] for k in range(K)}
+    front = {name: beside.pop(name) for name in ("patient", "age")}  # where people have them
+    frame = pd.DataFrame(front | columns | beside)
+    beside |= front
     path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
     frame.to_csv(path, index=False) if source == ".csv" else frame.to_parquet(path)
     table = formats.read(path, CLASSES, keep="columns")
     formats.write(out, table, lambda z: np.full_like(z, 0.5), "probabilities")
     text = {"patient": str, "note": str}
     again = pd.read_csv(out, dtype=text) if target == ".csv" else pd.read_parquet(out)
-    assert list(again) == [*(f"prob_{k}" for k in range(K)), *list(beside)[:-1]]
+    new = [*(f"prob_{k}" for k in range(K)), "prediction", "confidence"]
+    assert list(again) == ["patient", "age", *new, "label", "note"]
+    assert set(again["prediction"]) == {CLASSES[0]}
+    assert (again["confidence"] == 0.5).all()
     assert (again["prob_0"] == 0.5).all()
     for name in ("patient", "age", "note"):
         assert again[name].tolist() == beside[name]
@@ -280,12 +287,38 @@ def test_others_read_what_is_written(tmp_path, logits, labels):
 
 def test_probabilities_are_named_as_what_they_are(tmp_path, logits):
     table = Table(logits)
-    for suffix in (".npz", ".csv"):
-        formats.write(tmp_path / f"p{suffix}", table, np.abs, "probabilities")
+    p = softmax(logits.astype(np.float64), axis=1)
+    for suffix in formats.FORMATS:
+        path = tmp_path / f"p{suffix}"
+        formats.write(path, table, lambda z: softmax(z.astype(np.float64), axis=1), "probabilities")
+        again = formats.read(path, content="probabilities")
+        np.testing.assert_array_equal(again.logits, np.log(p))
+        if suffix != ".npy":  # which has no names
+            assert formats.read(path, content="either").logits.tolist() == np.log(p).tolist()
+            with pytest.raises(InputError, match="It holds probabilities: add --probabilities"):
+                formats.read(path)
     assert np.load(tmp_path / "p.npz").files == ["probabilities"]
     assert next(iter(pd.read_csv(tmp_path / "p.csv"))) == "prob_0"
-    with pytest.raises(ValueError, match="these are probabilities"):
-        formats.read(tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize("suffix", sorted(formats.FORMATS))
+def test_numbers_that_are_no_probabilities_are_refused_as_such(tmp_path, logits, suffix):
+    path = tmp_path / f"z{suffix}"
+    formats.write(path, Table(logits))
+    with pytest.raises(InputError, match=r"probabilities must be .*rows that sum to 1. Row 0"):
+        formats.read(path, content="probabilities")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_probabilities_of_a_table_name_the_answer(tmp_path, logits, labels, suffix):
+    path = tmp_path / f"p{suffix}"
+    p = softmax(logits.astype(np.float64), axis=1)
+    for classes in (CLASSES, None):
+        formats.write(path, Table(logits, labels, classes), lambda _: p, "probabilities")
+        frame = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+        names = np.arange(K) if classes is None else np.array(classes)
+        assert frame["prediction"].tolist() == names[p.argmax(axis=1)].tolist()
+        np.testing.assert_array_equal(frame["confidence"], p.max(axis=1))
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])

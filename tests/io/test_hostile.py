@@ -92,7 +92,7 @@ def test_pickles_are_refused_by_their_names(tmp_path, name):
 
 
 def test_no_file_or_an_unknown_ending(tmp_path):
-    assert "no file there" in refusal(tmp_path / "t.npz")
+    assert "No such file" in refusal(tmp_path / "t.npz")
     assert "must end in one of .npz" in refusal(tmp_path / "t.xls")
     (tmp_path / "d.npz").mkdir()
     assert "a directory" in refusal(tmp_path / "d.npz")

@@ -1,67 +1,121 @@
 """The command ``temperance`` (extra: ``cli``): one command, one call of the library.
 
 Results go to stdout, as tables or, with ``--json``, as JSON alone; everything else goes to stderr.
-Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input; 130 interrupted.
+Exit codes: 0 done; 1 refused, or a gate missed; 2 bad usage or bad input; 70 a defect of this
+program; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+import traceback
+from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, NotIdentified
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cyclopts import App
 
 __all__ = ["main", "run_app"]
 
-DONE, REFUSED, BAD, INTERRUPTED = 0, 1, 2, 130
+DONE, REFUSED, BAD, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
+DEBUG = "--debug"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    try:
+
+    def load() -> App:
         from temperance.cli.app import app
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in {"cyclopts", "rich"}:
-            raise
-        return _complain("the command line needs more packages: pip install temperance[cli].", BAD)
-    return run_app(app, arguments)
+
+        return app
+
+    return _run(load, arguments)
 
 
 def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run one command of an application and return its exit code."""
-    from cyclopts import CycloptsError
+    return _run(lambda: app, arguments)
 
+
+def _run(load: Callable[[], App], arguments: Sequence[str] | None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = DEBUG in given
+    given = [argument for argument in given if argument != DEBUG]
+    _show_any_name()
+    try:
+        return _called(load, given)
+    except BaseException as error:  # noqa: BLE001 - each kind has its exit code
+        if debug and not isinstance(error, SystemExit):
+            traceback.print_exc()
+        return _code_of(error)
+
+
+def _called(load: Callable[[], App], arguments: list[str]) -> int:
+    try:
+        app = load()
+        from cyclopts import CycloptsError
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in {"cyclopts", "rich"}:
+            raise
+        return _complain("the command line needs more packages: pip install temperance[cli].", BAD)
     from temperance.cli.output import plain_help
+    from temperance.cli.wording import usage_error
 
     app.help_formatter = None if sys.stdout.isatty() else plain_help()
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
     except CycloptsError as error:
         command = " ".join([app.name[0], *(error.command_chain or ())])
-        return _complain(f"{error} See {command} --help.", BAD)
-    except InputError as error:
-        return _complain(str(error), BAD)
-    except NotIdentified as error:
-        return _complain(f"refused: {error}", REFUSED)
-    except MemoryError:
-        return _complain("the memory is too small for this file: give fewer rows.", BAD)
-    except KeyboardInterrupt:
-        return _complain("interrupted; no file was changed.", INTERRUPTED)
-    except BrokenPipeError:  # the reader of the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except OSError as error:
-        return _complain(f"{error.filename or 'a file'}: {error.strerror}.", BAD)
+        return _complain(f"{usage_error(error)} See {command} --help.", BAD)
+    sys.stdout.flush()
     return code if isinstance(code, int) else DONE
 
 
+def _code_of(error: BaseException) -> int:
+    """Say in one sentence why a command ended early, and return its exit code."""
+    from temperance.cli.wording import in_options
+
+    if isinstance(error, InputError):
+        return _complain(in_options(str(error)), BAD)
+    if isinstance(error, NotIdentified):
+        return _complain(f"refused: {in_options(str(error))}", REFUSED)
+    if isinstance(error, MemoryError):
+        return _complain("the memory is too small for this file: give fewer rows.", BAD)
+    if isinstance(error, KeyboardInterrupt):
+        return _complain("interrupted; no file was changed.", INTERRUPTED)
+    if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    if isinstance(error, OSError) and error.strerror is not None:  # of the machine, not of ours
+        name = "the output" if error.filename is None else ascii(os.fsdecode(error.filename))
+        return _complain(f"{name}: {error.strerror}.", BAD)
+    if isinstance(error, SystemExit):
+        raise error
+    return _complain(
+        f"a defect of temperance, not of your files ({_named(error)}). Please report the command "
+        f"and what it prints with {DEBUG} at the project's issue tracker.",
+        DEFECT,
+    )
+
+
+def _named(error: BaseException) -> str:
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+
+
+def _show_any_name() -> None:
+    """Let stdout show any class or file name: what its encoding lacks is written as an escape."""
+    stream: Any = sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def _complain(sentence: str, code: int) -> int:
-    print(f"temperance: {sentence}", file=sys.stderr)  # noqa: T201
+    from temperance.report.texts import printable
+
+    print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
     return code

@@ -8,7 +8,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from temperance.cli.examples import EXAMPLES, FRONT
-from temperance.cli.options import Classes, Json, Labels, Method, OptionalOut, Out
+from temperance.cli.options import (
+    Classes,
+    Json,
+    Labels,
+    MaxEce,
+    Method,
+    MinAccuracy,
+    OptionalOut,
+    Out,
+    Probabilities,
+)
 
 REFUSED = "{} holds a refused calibration: its map changes nothing, and the rows are as they were."
 
@@ -27,6 +37,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # main() says what it left behind
     version=_version,
 )
+app.register_install_completion_command(help="Install completion for bash, zsh or fish.")
 
 
 @app.command(sort_key=1, help_epilogue=EXAMPLES["calibrate"])
@@ -38,6 +49,9 @@ def calibrate(
     source: Path | None = None,
     out: OptionalOut = None,
     report: Path | None = None,
+    min_accuracy: MinAccuracy = None,
+    max_ece: MaxEce = None,
+    probabilities: Probabilities = False,
     classes: Classes = None,
     bias: bool = True,
     seed: int = 0,
@@ -63,18 +77,21 @@ def calibrate(
         Of the rows that are drawn from a large file.
     """
     from temperance import calibrate as fit
-    from temperance.cli import inputs, output
+    from temperance.cli import inputs, methods, output
 
+    inputs.check_gate(min_accuracy, "--min-accuracy")
+    inputs.check_gate(max_ece, "--max-ece")
+    content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
         inputs.Output("--report", report, inputs.PAGE),
     ]
     inputs.check_outputs(written, target, source, prior, classes)
     with output.working("reading"):
-        rows = inputs.read_table(target, classes, keep="logits")
+        rows = inputs.read_table(target, classes, keep="logits", content=content)
         labelled = None
         if source is not None:
-            labelled = inputs.read_labelled(source, classes, None, rows.classes)
+            labelled = inputs.read_labelled(source, classes, None, rows.classes, content)
             inputs.check_same_names(labelled.classes, rows.classes, str(source))
     with output.working("calibrating"):
         calibration = fit(
@@ -89,12 +106,18 @@ def calibrate(
         calibration.save(out)
     if report is not None:
         calibration.to_html(report)
+    estimates = {"accuracy": calibration.accuracy, "ece": calibration.ece_after}
+    gates = methods.gates(estimates, max_ece, min_accuracy)
+    missed = [gate.says() for gate in gates if gate.missed]
     if json:
-        output.show_json(calibration.to_dict())
+        facts = calibration.to_dict()
+        output.show_json(facts | {"failed": missed} if gates else facts)
     else:
         output.show_calibration(calibration)
+        output.show_missed(missed)
         output.show_files({"calibration": out, "report": report})
-    return int(calibration.verdict == "refused")
+    output.note_doubts(gates)
+    return int(calibration.verdict == "refused" or bool(missed))
 
 
 @app.command(sort_key=2, help_epilogue=EXAMPLES["fit"])
@@ -106,6 +129,7 @@ def fit(
     method: Method = "temperature",
     penalty: float = 0.0,
     labels: Labels = None,
+    probabilities: Probabilities = False,
     classes: Classes = None,
     json: Json = False,
 ) -> int:
@@ -126,7 +150,8 @@ def fit(
     from temperance.io import artefact
 
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
-    rows = inputs.read_labelled(val, classes, labels)
+    content = "probabilities" if probabilities else "logits"
+    rows = inputs.read_labelled(val, classes, labels, content=content)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
     hashed = artefact.fingerprint(rows.logits, rows.labels)
@@ -162,8 +187,11 @@ def apply(
     out
         Where to write; the ending decides the format.
     probabilities
-        Write probabilities in place of logits.
+        Write probabilities in place of logits; a .csv or .parquet file also gets the columns
+        prediction and confidence. Only with this option may the new rows be probabilities.
     """
+    import numpy as np
+
     from temperance._core.progress import tracked
     from temperance.cli import inputs, output
     from temperance.io import formats
@@ -173,9 +201,14 @@ def apply(
     inputs.check_outputs([written], new, map, classes)
     held = inputs.read_map(map)
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
-    rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep)
+    content = "either" if probabilities else "logits"
+    rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep, content=content)
     inputs.check_same_names(held.classes, rows.classes, map.name)
-    function = held.map.predict_proba if probabilities else held.map
+    wide = np.result_type(rows.logits.dtype, np.float32)  # in half precision no row sums to 1
+
+    def function(logits: np.ndarray) -> np.ndarray:
+        return held.map.predict_proba(logits.astype(wide)) if probabilities else held.map(logits)
+
     name = "probabilities" if probabilities else "logits"
     formats.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
     output.show_files({f"{rows.n:,} rows of {name}": out})
@@ -193,12 +226,15 @@ def evaluate(
     *,
     map: Annotated[Path | None, Parameter(name="--map")] = None,  # noqa: A002
     labels: Labels = None,
+    probabilities: Probabilities = False,
     classes: Classes = None,
-    max_ece: float | None = None,
-    min_accuracy: float | None = None,
+    min_accuracy: MinAccuracy = None,
+    max_ece: MaxEce = None,
     json: Json = False,
 ) -> int:
     """Measure accuracy and calibration on labelled rows, with 95% intervals.
+
+    A gate is decided by the value; an interval that spans the gate is noted on stderr.
 
     Parameters
     ----------
@@ -206,18 +242,14 @@ def evaluate(
         Logits and labels; with groups (patients, sites) the intervals are by group.
     map
         Measure after this map too.
-    max_ece
-        Gate: exit 1 if the calibration error, after the map if there is one, is larger.
-        The value decides; an interval that spans the gate is noted on stderr.
-    min_accuracy
-        Gate: exit 1 if the accuracy is smaller.
     """
     from temperance.cli import inputs, methods, output
 
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_gate(min_accuracy, "--min-accuracy")
     held = None if map is None else inputs.read_map(map)
-    rows = inputs.read_labelled(test, classes, labels, held and held.classes)
+    content = "probabilities" if probabilities else "logits"
+    rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
     if held is not None and map is not None:
         inputs.check_same_names(held.classes, rows.classes, map.name)
     with output.working("measuring"):
@@ -225,17 +257,14 @@ def evaluate(
         after = None if held is None else methods.measure(rows, held.map)
     groups = methods.count_groups(rows)
     gates = methods.gates(after or before, max_ece, min_accuracy)
-    failed = [gate.says() for gate in gates if gate.failed]
+    failed = [gate.says() for gate in gates if gate.missed]
     if json:
         facts = {"rows": rows.n, "groups": groups, "before": before, "after": after}
         output.show_json(facts | {"failed": failed})
     else:
         output.show_measured(rows.n, groups, before, after)
-        for reason in failed:
-            output.say(f"Gate failed: {reason}.", "bold red")
-    for gate in gates:
-        if gate.open:
-            output.note(gate.doubt())
+        output.show_missed(failed)
+    output.note_doubts(gates)
     refused = held is not None and held.refused
     if refused:
         output.note(REFUSED.format(map))
@@ -250,6 +279,7 @@ def report(
     out: Out,
     labelled: Path | None = None,
     labels: Labels = None,
+    probabilities: Probabilities = False,
     classes: Classes = None,
 ) -> int:
     """Write the report of a calibration as one HTML file.
@@ -272,7 +302,8 @@ def report(
     audit = None
     if labelled is not None:
         names = inputs.class_names(calibration)
-        rows = inputs.read_labelled(labelled, classes, labels, names)
+        content = "probabilities" if probabilities else "logits"
+        rows = inputs.read_labelled(labelled, classes, labels, names, content)
         inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(rows.logits, rows.labels, groups=rows.groups)
     page.to_html(held, out, audit=audit)

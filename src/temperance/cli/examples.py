@@ -6,8 +6,10 @@ FRONT = """Begin with: temperance demo
 
 Files of logits: .npz and .safetensors (logits, labels, classes, prior, groups),
 .csv and .parquet (logit_0, logit_1, ..., label, group), .npy (logits alone).
+With --probabilities: prob_0, prob_1, ..., or an array named probabilities.
 
-Exit codes: 0 done; 1 refused, or a gate failed; 2 bad usage or bad input."""
+Exit codes: 0 done; 1 refused, or a gate missed; 2 bad usage or bad input;
+70 a defect of this program (--debug shows where); 130 interrupted."""
 
 EXAMPLES = {
     "calibrate": """Examples:
@@ -15,6 +17,8 @@ EXAMPLES = {
   temperance calibrate target.npz --prior prior.json --out cal.json
   temperance calibrate target.npz --source val.npz --report report.html
   temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
+  temperance calibrate forest.csv --probabilities --prior uniform
+  temperance calibrate week.parquet --source val.npz --min-accuracy 0.85
 
 The prior is the class mix of the target. prior.json holds a list in the order
 of the classes, or an object by class name; a pair [low, high] is a range, and

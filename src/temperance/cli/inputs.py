@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import replace
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_classes
+from temperance._core.checks import InputError, check_classes, read_bytes, shown_path
 from temperance.calibrate.prior import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
+from temperance.io.strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,10 +35,11 @@ def read_table(
     *,
     otherwise: list[str] | None = None,
     keep: formats.Keep = "labels",
+    content: formats.Content = "logits",
 ) -> formats.Table:
     """Read rows, with names and labels that are given beside the file, or names known elsewhere."""
     names = None if classes is None else read_classes(classes)
-    table = formats.read(path, names, otherwise=otherwise, keep=keep)
+    table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
     if labels is None:
         return table
     return replace(table, labels=read_labels(labels))
@@ -47,7 +48,7 @@ def read_table(
 def read_labels(path: Path) -> NDArray[Any]:
     """Read labels that lie in a ``.npy`` file of their own."""
     if path.suffix != ".npy":
-        raise InputError(f"--labels must name a .npy file. Got {str(path)!r}.")
+        raise InputError(f"--labels must name a .npy file. Got {shown_path(path)}.")
     return formats.read_array(path)
 
 
@@ -56,9 +57,10 @@ def read_labelled(
     classes: str | None,
     labels: Path | None,
     otherwise: list[str] | None = None,
+    content: formats.Content = "logits",
 ) -> formats.Table:
     """Read rows that must have labels."""
-    table = read_table(path, classes, labels, otherwise=otherwise)
+    table = read_table(path, classes, labels, otherwise=otherwise, content=content)
     if table.labels is None:
         place = (
             "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
@@ -74,9 +76,9 @@ def read_classes(text: str) -> list[str]:
     if not text.endswith(".json"):
         return [name.strip() for name in text.split(",")]
     names = _json(Path(text))
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(type(name) in {str, int} for name in names):
         raise InputError(f"{text} must hold a JSON list of class names.")
-    return check_classes(names, len(names), text)
+    return [str(name) for name in check_classes(names, len(names), text)]
 
 
 def read_prior(text: str | None, target: formats.Table, source: formats.Table | None) -> Any:
@@ -98,10 +100,11 @@ def read_prior(text: str | None, target: formats.Table, source: formats.Table | 
         names = target.classes or (source.classes if source else None)
         return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
     try:
-        return np.array([float(part) for part in text.split(",")])
+        plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
+        return np.array([float(part) for part in plain.split(b",")])
     except ValueError:
         msg = "--prior must be a .json file, numbers like 0.7,0.2,0.1, 'uniform' or 'source'. Got"
-        raise InputError(f"{msg} {text!r}.") from None
+        raise InputError(f"{msg} {text[:80]!a}.") from None
 
 
 def _prior_of(value: Any, names: list[str], name: str) -> Any:
@@ -112,7 +115,7 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
         missing = [c for c in names if c not in value]
         if strange or missing:
             wrong = (
-                f"names {strange[0]!r}, which is none of them"
+                f"names {strange[0][:80]!r}, which is none of them"
                 if strange
                 else f"lacks {missing[0]!r}"
             )
@@ -120,25 +123,18 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
         value = [value[c] for c in names]
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"{name} must hold numbers, one per class, or ranges [low, high]."
         ) from None
 
 
 def _json(path: Path) -> Any:
+    data = read_bytes(path, LARGEST)
     try:
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"{path.name} must be smaller than {LARGEST >> 20} MB.")
-        return json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        msg = f"{str(path)!r} must be a file that can be read. Got {error.strerror}."
-        raise InputError(msg) from None
-    except json.JSONDecodeError as error:
-        msg = f"{path.name}, line {error.lineno} must be JSON ({error.msg})."
-        raise InputError(msg) from None
-    except (UnicodeDecodeError, RecursionError):
-        raise InputError(f"{path.name} must be JSON in UTF-8.") from None
+        return parse(data)
+    except InputError as error:
+        raise InputError(f"{path.name} {error}.") from None
 
 
 class Held(NamedTuple):
@@ -146,7 +142,7 @@ class Held(NamedTuple):
 
     map: Map
     classes: list[str] | None
-    refused: bool  # the map of a refused calibration is the identity
+    refused: bool
 
 
 def read_map(path: Path) -> Held:
@@ -207,15 +203,19 @@ def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
         if path is None:
             continue
         if path.suffix.lower() not in endings:
-            raise InputError(f"{option} must end in {' or '.join(endings)}. Got {str(path)!r}.")
+            raise InputError(
+                f"{option} must end in {' or '.join(endings)}. Got {shown_path(path)}."
+            )
         target = formats.check_target(path)
         if target in written:
-            msg = f"{option} must be another file than {written[target]}. Got {str(path)!r} twice."
-            raise InputError(msg)
+            got = shown_path(path)
+            raise InputError(f"{option} must be another file than {written[target]}. Got {got}.")
         written[target] = option
         for other in read:
             if other is not None and (lost := _at_stake(target, Path(other))) is not None:
-                msg = f"{option} must be another file than {str(lost)!r}, which is read here and"
+                msg = (
+                    f"{option} must be another file than {shown_path(lost)}, which is read here and"
+                )
                 raise InputError(f"{msg} would be lost. Write it elsewhere.")
 
 

@@ -11,7 +11,7 @@ from temperance._core.checks import InputError
 from temperance.data import as_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from temperance.data import Rows
     from temperance.io.formats import Table
@@ -72,46 +72,56 @@ def count_groups(rows: Table) -> int | None:
 
 
 class Gate(NamedTuple):
-    """What was demanded of a metric, and what was measured."""
+    """What was demanded of a metric, and what was measured or estimated."""
 
     name: str
-    measured: list[float]  # value, low, high
+    found: Sequence[float] | None  # value, low, high; None where nothing is known
     limit: float
     largest: bool  # else the limit is the smallest value that passes
 
     @property
-    def failed(self) -> bool:
-        """Return whether the value is on the wrong side."""
-        value = self.measured[0]
+    def missed(self) -> bool:
+        """Return whether the value is on the wrong side, or not known."""
+        if self.found is None:
+            return True
+        value = self.found[0]
         return value > self.limit if self.largest else value < self.limit
 
     @property
     def open(self) -> bool:
         """Return whether the interval has values on both sides: the rows cannot tell."""
-        _, low, high = self.measured
-        return low < self.limit < high
+        return self.found is not None and self.found[1] < self.limit < self.found[2]
 
     def says(self) -> str:
-        """Return why the gate failed."""
+        """Return why the gate was missed."""
         side = "above" if self.largest else "below"
-        return f"{self.name} {self.measured[0]:.4f} is {side} {self.limit:g}"
+        if self.found is None:
+            return f"{self.name} is not known, and {self.limit:g} was demanded"
+        return f"{self.name} {self.found[0]:.4f} is {side} {self.limit:g}"
 
     def doubt(self) -> str:
         """Return why the gate might have ended otherwise."""
-        _, low, high = self.measured
+        _, low, high = self.found or (0, 0, 0)
         return (
-            f"the 95% interval of the {self.name}, {low:.4f} to {high:.4f}, spans the gate "
+            f"the interval of the {self.name}, {low:.4f} to {high:.4f}, spans the gate "
             f"{self.limit:g}: these rows cannot tell on which side it lies."
         )
 
 
 def gates(
-    measured: dict[str, list[float]], max_ece: float | None, min_accuracy: float | None
+    found: Mapping[str, Sequence[float] | None], max_ece: float | None, min_accuracy: float | None
 ) -> list[Gate]:
-    """Return what was demanded, beside what was measured."""
+    """Return what was demanded, beside what was found."""
     demanded = (("ECE", max_ece, True), ("accuracy", min_accuracy, False))
     return [
-        Gate(name, measured[name.lower()], limit, largest)
+        Gate(name, _if_known(found[name.lower()]), limit, largest)
         for name, limit, largest in demanded
         if limit is not None
     ]
+
+
+def _if_known(interval: Sequence[float] | None) -> Sequence[float] | None:
+    """Return an interval, or None for one that holds every possible value."""
+    if interval is None or (interval[1] <= 0 and interval[2] >= 1):
+        return None
+    return interval

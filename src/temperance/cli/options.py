@@ -24,4 +24,24 @@ Classes = Annotated[
 Labels = Annotated[
     Path | None, Parameter(help="Labels in a .npy file of their own, beside logits in a .npy file.")
 ]
+Probabilities = Annotated[
+    bool,
+    Parameter(
+        name="--probabilities",
+        negative="",
+        show_default=False,
+        help="The files hold probabilities (prob_0, prob_1, ...) in place of logits.",
+    ),
+]
+MinAccuracy = Annotated[
+    float | None,
+    Parameter(name="--min-accuracy", help="Gate: exit 1 if the accuracy is smaller or not known."),
+]
+MaxEce = Annotated[
+    float | None,
+    Parameter(
+        name="--max-ece",
+        help="Gate: exit 1 if the calibration error, after the map, is larger or not known.",
+    ),
+]
 Method = Literal["temperature", "vector", "matrix", "biased", "attended"]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from temperance.cli.methods import Gate
+
 WIDEST = 100  # characters of a line
 COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
 MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
@@ -22,7 +24,8 @@ MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
 
 def show_json(facts: Any) -> None:
     """Print facts for a program: JSON, and nothing but JSON, on stdout."""
-    print(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))  # noqa: T201
+    escaped = "utf" not in (sys.stdout.encoding or "").lower()
+    print(json.dumps(facts, indent=2, ensure_ascii=escaped, allow_nan=False))  # noqa: T201
 
 
 def plain_help() -> Any:
@@ -120,7 +123,20 @@ def show_files(written: dict[str, Any]) -> None:
     """Say on stderr what was written where."""
     for what, path in written.items():
         if path is not None:
-            print(f"wrote {what}: {path}", file=sys.stderr)  # noqa: T201
+            print(printable(f"wrote {what}: {path}"), file=sys.stderr)  # noqa: T201
+
+
+def show_missed(missed: Sequence[str]) -> None:
+    """Print which gates were missed, and by how much."""
+    for reason in missed:
+        say(f"Gate missed: {reason}.", "bold red")
+
+
+def note_doubts(gates: Sequence[Gate]) -> None:
+    """Say on stderr which gates lie inside an interval."""
+    for gate in gates:
+        if gate.open:
+            note(gate.doubt())
 
 
 def note(sentence: str) -> None:

@@ -1,10 +1,10 @@
-"""Tables with named columns: which of them are logits."""
+"""Tables with named columns: which of them are logits, or probabilities."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from temperance._core.checks import InputError
 
@@ -12,25 +12,42 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LABEL = "label"
+Prefix = Literal["logit", "prob"]
 
 
-def columns_of(header: Sequence[str], name: str) -> list[str]:
-    """Return ``logit_0 … logit_{K-1}`` of a table, in the order of the classes."""
+def columns_of(header: Sequence[str], name: str, prefix: Prefix = "logit") -> list[str]:
+    """Return ``logit_0 … logit_{K-1}`` of a table, in the order of the classes.
+
+    The time is that of reading the header, whatever numbers stand in it.
+    """
     repeated = [column for column, times in Counter(header).items() if times > 1]
     if repeated:
-        raise InputError(f"{name} must name each column once. It names {repeated[0]!r} twice.")
-    numbers = [int(column[6:]) for column in header if re.fullmatch(r"logit_\d{1,9}", column)]
-    k = max(numbers, default=-1) + 1
+        raise InputError(f"{name} must name each column once. It names {repeated[0]!a} twice.")
+    numbers = sorted(_number(column, prefix, name) for column in header if _is_one(column, prefix))
+    k = len(numbers)
+    gap = next((i for i, number in enumerate(numbers) if i != number), None)
+    if gap is not None:
+        msg = f"{name} must have the columns {prefix}_0, {prefix}_1, … without a gap. It has"
+        raise InputError(f"{msg} {prefix}_{numbers[gap]}. Missing: {prefix}_{gap}.")
     if k < 2:
-        shown = ", ".join(repr(column[:40]) for column in header[:6]) or "no columns at all"
-        advice = ""
-        if any(column.startswith("prob_") for column in header):
-            advice = "; these are probabilities: save the scores before the softmax"
-        msg = f"{name} must have the columns logit_0, logit_1, … Got {shown}{advice}."
-        raise InputError(msg)
-    missing = sorted(set(range(k)) - set(numbers))
-    if missing:
-        msg = f"{name} must have the columns logit_0 to logit_{k - 1}. Missing: logit_{missing[0]}"
-        more = f" and {len(missing) - 1} more." if len(missing) > 1 else "."
-        raise InputError(msg + more)
-    return [f"logit_{i}" for i in range(k)]
+        shown = ", ".join(f"{column[:40]!a}" for column in header[:6]) or "no columns at all"
+        raise InputError(f"{name} must have the columns {prefix}_0, {prefix}_1, … Got {shown}.")
+    return [f"{prefix}_{i}" for i in range(k)]
+
+
+def has_columns(header: Sequence[str], prefix: Prefix) -> bool:
+    """Return whether a table names columns in the way that logits or probabilities are named."""
+    return any(_is_one(column, prefix) for column in header)
+
+
+def _is_one(column: str, prefix: Prefix) -> bool:
+    return re.fullmatch(rf"{prefix}_\d+", column) is not None  # digits of any script
+
+
+def _number(column: str, prefix: Prefix, name: str) -> int:
+    """Return the class of a column, whose number is spelled in one way only."""
+    digits = column.removeprefix(f"{prefix}_")
+    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", digits):
+        msg = f"{name} must count its columns {prefix}_0, {prefix}_1, {prefix}_2, … in plain digits"
+        raise InputError(f"{msg}. Got {column[:40]!a}.")
+    return int(digits)

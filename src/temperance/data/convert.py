@@ -1,13 +1,17 @@
-"""The only doors for probabilities and one-dimensional scores."""
+"""Conversions into logits: from probabilities, and from one-dimensional scores."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, as_floating, namespace, to_numpy, widened
+from temperance._core.arrays import as_array, as_floating, detached, namespace, to_numpy, widened
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from temperance._core.arrays import Array
 
 
@@ -31,20 +35,35 @@ def from_probabilities(p: object) -> Array:
     array([[-0.693, -0.693],
            [-0.105, -2.303]])
     """
+    return logits_of(p, "p")
+
+
+def logits_of(p: object, name: str) -> Array:
+    """Return the same as `from_probabilities`, whose errors call the probabilities ``name``."""
     given = as_array(p)
     if given is not None and len(given.shape) == 1:
         msg = (
-            f"p must have shape (n, K), one column per class. Got one-dimensional probabilities of "
-            f"shape {tuple(given.shape)}; of class 1 alone, pass numpy.stack([1 - p, p], axis=1)."
+            f"{name} must have shape (n, K), one column per class. Got one-dimensional "
+            f"probabilities of shape {tuple(given.shape)}; of class 1 alone, pass "
+            f"numpy.stack([1 - p, p], axis=1)."
         )
         raise checks.InputError(msg)
-    array = checks.check_logits(p, "p")
-    half_unit = checks.check_simplex(to_numpy(array), "p")
+    array = detached(checks.check_logits(p, name))
     xp = namespace(array)
     wide = widened(array)
-    # What is rounded to 0 is mostly far below half a unit: a fifth of that keeps temperatures best.
-    least = max(float(xp.finfo(array.dtype).smallest_normal), half_unit / 5)
+    zero = least_probability(to_numpy(array), name)
+    least = max(float(xp.finfo(array.dtype).smallest_normal), zero)
     return xp.astype(xp.log(xp.maximum(wide, xp.asarray(least, dtype=wide.dtype))), array.dtype)
+
+
+def least_probability(p: NDArray[Any], name: str = "p") -> float:
+    """Check that rows sum to 1, and return the number that stands for a probability of exactly 0.
+
+    A probability that is rounded to 0 is mostly far below half a unit of the last decimal: a fifth
+    of that keeps temperatures best.
+    """
+    half_unit = checks.check_simplex(p, name)
+    return max(float(np.finfo(p.dtype).smallest_normal), half_unit / 5)
 
 
 def binary_logits(scores: object) -> Array:
@@ -66,7 +85,7 @@ def binary_logits(scores: object) -> Array:
            [ 0. , -2. ]])
     """
     array = as_array(scores)
-    s = None if array is None else as_floating(array)
+    s = None if array is None else as_floating(detached(array))
     if s is None or s.ndim not in (1, 2) or (s.ndim == 2 and s.shape[1] != 1) or not s.shape[0]:
         got = type(scores).__name__ if s is None else f"shape {tuple(s.shape)}"
         msg = f"scores must be numbers of shape (n,) or (n, 1). Got {got} instead."

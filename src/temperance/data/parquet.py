@@ -1,28 +1,31 @@
 """Parquet as a stream: ``logit_0 … logit_{K-1}`` and ``label`` (extra: ``parquet``).
 
-One file, a directory of them, or a ``pyarrow.dataset``, which may lie elsewhere, be partitioned or
+One file, a directory of files, or a ``pyarrow.dataset``, which may lie elsewhere, be partitioned or
 be filtered. Other columns are not read. Arrow holds about one row group at a time; write row groups
-of 10 to 100 MB.
+of 10 to 100 MB. All files of a directory must have the same columns; a file that differs is named.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError
-from temperance.data.columns import LABEL, columns_of
+from temperance._core.checks import InputError, check_regular, decoding, shown_path
+from temperance.data.columns import LABEL, columns_of, has_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from temperance.data.columns import Prefix
+
 ELEMENTS = 1 << 20  # of a batch
 BUFFER = 1 << 16  # bytes that are read of a column at a time
+OTHERS = (".npz", ".npy", ".csv", ".safetensors")  # formats that the command line reads
 
 
 def import_pyarrow() -> Any:
@@ -37,33 +40,65 @@ def import_pyarrow() -> Any:
     return pa
 
 
+def parquet_files(path: Path) -> list[Path]:
+    """Return a file, or the files of a directory in the order of their names.
+
+    As Spark and Dask do, names that begin with a dot or an underscore are passed over.
+    """
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    seen: set[str] = set()
+    for folder, inner, names in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link that leads back
+            inner.clear()
+            continue
+        seen.add(real)
+        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
+        found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
+    return sorted(found)
+
+
+class Part(NamedTuple):
+    """Rows that are read together: a file, or a dataset that Arrow puts together itself."""
+
+    name: str
+    rows: Any  # a fragment or a dataset: both have to_batches, to_table and count_rows
+    schema: Any
+    n: int
+
+
 class ParquetBlocks:
     """Blocks ``logits`` or ``(logits, labels)`` of Parquet, read anew whenever they are iterated.
 
     Parameters
     ----------
     source : path of a file or directory, or ``pyarrow.dataset.Dataset``
+    choose : callable
+        From the names of all columns to "logit" or "prob", with which those that are read begin.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | Any) -> None:
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Any,
+        choose: Callable[[Sequence[str]], Prefix] = lambda _: "logit",
+    ) -> None:
         self._arrow = import_pyarrow()
-        if isinstance(source, (str, os.PathLike)):
-            path = Path(source)
-            self.name = path.name or str(path)
-            self.dataset = self._opened(path)
-        else:
-            self.name, self.dataset = "the dataset", source
-        schema = self.dataset.schema
-        self.columns = columns_of(schema.names, self.name)
-        self.labelled = LABEL in schema.names
-        self.n: int = self.checked(self.dataset.count_rows)
-        kinds = [schema.field(column).type for column in self.columns]
-        types = self._arrow.types
-        for column, kind in zip(self.columns, kinds, strict=True):
-            if not (types.is_floating(kind) or types.is_integer(kind)):
-                raise InputError(f"{self.name}, column {column} must be numbers. Got {kind}.")
-        narrow = [np.dtype(kind.to_pandas_dtype()) for kind in set(kinds)]
-        self.dtype = np.result_type(*narrow, np.float16)
+        is_path = isinstance(source, (str, os.PathLike))
+        self.name = (Path(source).name or str(source)) if is_path else "the dataset"
+        parts = self._files(Path(source)) if is_path else self._dataset(source)
+        self.parts = [part for part in parts if part.n] or parts[:1]
+        self.schema = self.parts[0].schema
+        self.prefix: Prefix = choose(self.schema.names)
+        self.columns = columns_of(self.schema.names, self.parts[0].name, self.prefix)
+        self.labelled = LABEL in self.schema.names
+        self.n = sum(part.n for part in self.parts)
+        kinds = [np.dtype(np.float16)]
+        for part in self.parts:
+            self.check_alike(part, [LABEL])
+            kinds += [self._kind(part, column) for column in self.columns]
+        self.dtype = np.result_type(*set(kinds))
 
     def __iter__(self) -> Iterator[Any]:
         for z, beside in self.batches([LABEL] if self.labelled else []):
@@ -71,49 +106,125 @@ class ParquetBlocks:
 
     def batches(self, extras: list[str]) -> Iterator[tuple[NDArray[Any], dict[str, Any]]]:
         """Yield logits (n, K), and the Arrow arrays of other columns."""
-        read = self.dataset.to_batches(
-            columns=[*self.columns, *extras],
-            batch_size=max(1, ELEMENTS // len(self.columns)),
-            batch_readahead=1,
-            fragment_readahead=1,
-        )
+        for part in self.parts:
+            yield from self._batches(part, extras)
+
+    def table(self, columns: list[str]) -> Any:
+        """Return other columns of all files as one Arrow table, with their types."""
+        with decoding(self.name, "Parquet files of one kind"):
+            tables = [part.rows.to_table(columns=columns) for part in self.parts]
+            return self._arrow.concat_tables(tables, promote_options="permissive")
+
+    def check_alike(self, part: Part, others: Sequence[str]) -> None:
+        """Refuse a file whose logits, or whose other columns of some names, are not the first's."""
+        first = self.parts[0]
+        if part is first:
+            return
+        found, wanted = set(part.schema.names), set(self.columns)
+        named = {name for name in found if has_columns([name], self.prefix)}
+        has = {name for name in others if name in self.schema.names}
+        missing = sorted(wanted - found, key=_by_number) + sorted(has - found)
+        beyond = sorted(named - wanted) + sorted((set(others) & found) - has)
+        if missing or beyond:
+            what = f"lacks {missing[0]!a}" if missing else f"has {beyond[0]!a} besides"
+            raise InputError(
+                f"{part.name} must have the columns that {first.name} has. It {what}; write all "
+                f"files with the same columns."
+            )
+
+    def _batches(
+        self, part: Part, extras: list[str]
+    ) -> Iterator[tuple[NDArray[Any], dict[str, Any]]]:
+        with decoding(part.name, "Parquet"):
+            read = part.rows.to_batches(
+                columns=[*self.columns, *extras],
+                batch_size=max(1, ELEMENTS // len(self.columns)),
+                batch_readahead=1,
+                fragment_readahead=1,
+            )
         start = 0
         while True:
-            batch = self.checked(next, read, None)
-            if batch is None:
-                return
-            for key, column in zip(batch.schema.names, batch.columns, strict=True):
+            with decoding(part.name, "Parquet"):
+                batch = next(read, None)
+                if batch is None:
+                    break
+                columns = {key: self._plain(batch[key]) for key in batch.schema.names}
+            for key, column in columns.items():
                 if column.null_count:
                     row = start + column.is_null().index(self._arrow.scalar(True)).as_py()
-                    raise InputError(f"{self.name}, row {row}, column {key} must not be empty.")
+                    raise InputError(f"{part.name}, row {row}, column {key} must not be empty.")
             if len(batch):
-                yield self._logits(batch), {key: batch[key] for key in extras}
+                yield self._logits(columns, len(batch)), {key: columns[key] for key in extras}
             start += len(batch)
+        if start != part.n and part.schema is not None:
+            msg = f"{part.name} must hold the {part.n:,} rows that it announces. It holds {start:,}"
+            raise InputError(f"{msg}: it is damaged, or was changed while it was read.")
 
-    def _logits(self, batch: Any) -> NDArray[Any]:
-        z = np.empty((len(batch), len(self.columns)), self.dtype)
+    def _plain(self, column: Any) -> Any:
+        """Return a column of values, not of numbers of values."""
+        is_encoded = self._arrow.types.is_dictionary(column.type)
+        return column.dictionary_decode() if is_encoded else column
+
+    def _logits(self, columns: dict[str, Any], n: int) -> NDArray[Any]:
+        z = np.empty((n, len(self.columns)), self.dtype)
         for k, column in enumerate(self.columns):
-            z[:, k] = batch[column].to_numpy(zero_copy_only=False)
+            z[:, k] = columns[column].to_numpy(zero_copy_only=False)
         return z
 
-    def _opened(self, path: Path) -> Any:
+    def _kind(self, part: Part, column: str) -> np.dtype[Any]:
+        """Return the dtype of a column that must hold numbers."""
+        types, kind = self._arrow.types, part.schema.field(column).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_floating(kind) or types.is_integer(kind)):
+            raise InputError(f"{part.name}, column {column} must be numbers. Got {kind}.")
+        return np.dtype(kind.to_pandas_dtype())
+
+    def _files(self, path: Path) -> list[Part]:
         if not path.exists():
             raise InputError(
                 f"logits must be an array, blocks, or the path of a Parquet file or directory. "
-                f"There is nothing at {str(path)!r}."
+                f"There is nothing at {shown_path(path)}."
             )
+        if path.suffix.lower() in OTHERS and path.is_file():
+            raise InputError(
+                f"logits must be an array, blocks, or the path of Parquet. Got the path of a "
+                f"{path.suffix} file: load the array, or use the command line, which reads it."
+            )
+        files = parquet_files(path)
+        if not files:
+            raise InputError(f"{path.name or path} must hold Parquet files. It holds none.")
+        for file in files:
+            check_regular(file, path.name)
         dataset = self._arrow.dataset
         options = dataset.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=BUFFER, pre_buffer=False
         )
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
-        return self.checked(dataset.dataset, path, format=form)
+        names = [file.name if len(files) == 1 else str(file.relative_to(path)) for file in files]
+        return [self._part(file, name, form) for file, name in zip(files, names, strict=True)]
 
-    def checked(self, function: Any, *args: Any, **options: Any) -> Any:
-        """Call what reads, and say in one sentence that the file is damaged where it is."""
-        try:
-            return function(*args, **options)
-        except (self._arrow.ArrowException, OSError) as error:
-            reason = str(error).splitlines()[0]
-            msg = f"{self.name} must be Parquet, but it is damaged or none ({reason})."
-            raise InputError(msg) from None
+    def _part(self, file: Path, name: str, form: Any) -> Part:
+        with decoding(name, "Parquet"):
+            (fragment,) = self._arrow.dataset.dataset(file, format=form).get_fragments()
+            schema = fragment.physical_schema
+            _ = schema.names  # which may be no text
+            return Part(name, fragment, schema, fragment.count_rows())
+
+    def _dataset(self, given: Any) -> list[Part]:
+        """Return a dataset as one part, for it may be filtered; its files are compared here."""
+        with decoding("the dataset", "a pyarrow dataset"):
+            whole = Part("the dataset", given, given.schema, given.count_rows())
+            wanted = {c for c in whole.schema.names if has_columns([c], "logit")}
+            for file in getattr(given, "files", ()):
+                schema = given.format.make_fragment(file, given.filesystem).physical_schema
+                found = {c for c in schema.names if has_columns([c], "logit")}
+                if odd := sorted(found ^ wanted):
+                    raise InputError(
+                        f"{file} must have the logits that the dataset has. It "
+                        f"{'lacks' if odd[0] in wanted else 'has'} {odd[0]!a}."
+                    )
+        return [whole]
+
+
+def _by_number(column: str) -> tuple[int, str]:
+    return len(column), column

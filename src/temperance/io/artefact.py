@@ -26,20 +26,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, is_numpy, to_numpy
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, decoding, read_bytes, shown_path
 from temperance._version import __version__
 from temperance.io.atomic import check_target, write_bytes
+from temperance.io.strict_json import parse
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the facts of an artefact after checking format and hash, without building anything."""
-    data = _bytes_of(path)
+    data = read_bytes(path, LIMIT)
     # A safetensors file begins with the length of its header, a multiple of 8; "{" is odd.
     unpack = _from_json if data[:1] == b"{" else _from_safetensors
     try:
@@ -148,7 +148,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         own_hash = _hash({n: v for n, v in facts.items() if n != "sha256"}, tensors)
     except InputError as error:
         raise _refuse(path, str(error)) from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of the hash: no JSON that could be written
         raise _refuse(path, f"is damaged ({error})") from None
     if facts.get("format") != FORMAT:
         raise _refuse(path, "is not a temperance artefact")
@@ -297,29 +297,12 @@ def _plain(value: object) -> object:
     raise InputError(msg)
 
 
-def _from_json(data: bytes) -> tuple[Facts, Tensors]:
-    facts = json.loads(
-        data.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
-    )
+def _from_json(data: bytes | str) -> tuple[Facts, Tensors]:
+    facts = parse(data)
     if not isinstance(facts, dict):
         msg = "holds no JSON object"
         raise InputError(msg)
     return cast("Facts", facts), {}
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> Facts:
-    facts = dict(pairs)
-    if len(facts) < len(pairs):
-        seen = [name for name, _ in pairs]
-        twice = next(name for name in seen if seen.count(name) > 1)
-        msg = f"holds the key {twice!r} twice"
-        raise InputError(msg)
-    return facts
-
-
-def _no_constant(name: str) -> float:
-    msg = f"holds {name}, which no fit produces"
-    raise InputError(msg)
 
 
 def _to_safetensors(facts: Facts) -> bytes:
@@ -332,17 +315,17 @@ def _to_safetensors(facts: Facts) -> bytes:
 
 
 def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
-    from safetensors import SafetensorError
     from safetensors.numpy import load as deserialise
 
-    size = int.from_bytes(data[:8], "little")
     try:
-        tensors = deserialise(data)
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        msg = f"is neither JSON nor safetensors, or is damaged ({error})"
+        with decoding("it", "an artefact"):
+            tensors = deserialise(data)
+    except InputError:
+        msg = "is neither JSON nor safetensors, or is damaged"
         raise InputError(msg) from None
-    header = json.loads(data[8 : 8 + size], object_pairs_hook=_distinct)
-    facts, _ = _from_json(header.get("__metadata__", {}).get(FORMAT, "{}").encode())
+    header: Facts = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    metadata: Facts = header.get("__metadata__") or {}
+    facts, _ = _from_json(str(metadata.get(FORMAT, "{}")))
     return facts, tensors
 
 
@@ -350,16 +333,4 @@ def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
 
 
 def _refuse(path: object, reason: str) -> InputError:
-    return InputError(f"the file {os.fspath(cast('Any', path))!r} cannot be loaded: it {reason}.")
-
-
-def _bytes_of(path: str | os.PathLike[str]) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(LIMIT + 1)
-    except (OSError, ValueError, TypeError) as error:
-        msg = f"path must name a file that can be read. Got {path!r}: {error}."
-        raise InputError(msg) from None
-    if len(data) > LIMIT:
-        raise _refuse(path, f"is larger than {LIMIT >> 20} MB, too large for an artefact")
-    return data
+    return InputError(f"the file {shown_path(path)} cannot be loaded: it {reason}.")

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown_path
 
 try:
     import fcntl
@@ -25,7 +25,7 @@ except ImportError:  # Windows has no such locks; temporary files stay there aft
     fcntl = None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 __all__ = ["check_target", "replacing", "write_bytes"]
 
@@ -41,13 +41,13 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError, TypeError):  # a name with a NUL, a loop of links, no name at all
         good, target = False, Path()
     if not good:
-        msg = f"the output must be a file in a directory that exists. Got {_shown(path)}."
+        msg = f"the output must be a file in a directory that exists. Got {shown_path(path)}."
         raise InputError(msg)
     return target
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], *, private: bool = False) -> Generator[IO[bytes]]:
     """Open a temporary file for writing, and give it the name ``path`` once it is complete.
 
     Whatever ends the block early, an error or Ctrl-C, leaves the old file and nothing new.
@@ -105,10 +105,6 @@ def write_bytes(path: str | os.PathLike[str], data: bytes, *, private: bool = Fa
     """Write a file whole or not at all; see `replacing`."""
     with replacing(path, private=private) as file:
         file.write(data)
-
-
-def _shown(path: object) -> str:
-    return ascii(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else repr(path)
 
 
 def _prefix(name: str) -> str:

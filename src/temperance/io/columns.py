@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from temperance._core.checks import InputError
+from temperance.data.columns import has_columns
+from temperance.io.strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from temperance.io.table import Keep, Table
+    from temperance.data.columns import Prefix
+    from temperance.io.table import Content, Keep
+
+PROBABILITIES = (
+    "It holds probabilities: add --probabilities, or save the scores before the softmax."
+)
+INTEGER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
 def spelled(names: Iterable[str], where: str) -> dict[str, str]:
@@ -38,6 +46,44 @@ def kept(keep: Keep, header: Sequence[str], logits: Sequence[str], where: str) -
     return spelled(header, where) if keep == "labels" else {}
 
 
+def count_in_front(header: Sequence[str], logits: Sequence[str]) -> int:
+    """Return how many other columns stand before the first column of the logits."""
+    wanted = set(logits)
+    return next(place for place, name in enumerate(header) if name in wanted)
+
+
+def prefix_of(header: Sequence[str], content: Content, where: str) -> Prefix:
+    """Return which columns of a table are read: ``logit_0 …`` or ``prob_0 …``."""
+    logits, probabilities = (has_columns(header, prefix) for prefix in ("logit", "prob"))
+    if content == "logits" and probabilities and not logits:
+        raise InputError(f"{where} must have the columns logit_0, logit_1, … {PROBABILITIES}")
+    if content == "probabilities":
+        return "logit" if logits and not probabilities else "prob"
+    return "logit" if logits or not probabilities else "prob"
+
+
+def held_in(prefix: Prefix, content: Content) -> Content:
+    """Return what the columns of a table hold."""
+    return "probabilities" if prefix == "prob" or content == "probabilities" else "logits"
+
+
+def array_of(names: Iterable[str], content: Content, where: str) -> str:
+    """Return which array of a file is read: ``logits`` or ``probabilities``."""
+    held = [name for name in names if name != "__metadata__"]
+    wanted = ("probabilities", "logits") if content == "probabilities" else ("logits",)
+    wanted = ("logits", "probabilities") if content == "either" else wanted
+    found = next((name for name in wanted if name in held), None)
+    if found is None and "probabilities" in held:
+        raise InputError(f"{where} must hold an array named 'logits'. {PROBABILITIES}")
+    if found is None:
+        shown = ", ".join(name[:40] for name in held[:8]) or "nothing"
+        raise InputError(
+            f"{where} must hold an array named {wanted[0]!r}, (n, K). It holds {shown}; write it "
+            f"with numpy.savez(path, {wanted[0]}=..., labels=...), or as safetensors."
+        )
+    return found
+
+
 def beside(found: dict[str, list[Any]]) -> dict[str, NDArray[Any]]:
     """Return labels and groups: as integers where every cell is one, else as they are."""
     return {key: _array(cells) for key, cells in found.items()}
@@ -45,27 +91,22 @@ def beside(found: dict[str, list[Any]]) -> dict[str, NDArray[Any]]:
 
 def as_they_stand(cells: list[str]) -> NDArray[Any]:
     """Return a column of text that is written again: integers where that gives the same text."""
-    try:
+    if all(INTEGER.fullmatch(cell) for cell in cells):
         numbers = np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(cells, dtype=object)
-    same = [str(number) for number in numbers.tolist()] == cells  # 007 is a name
-    return numbers if same else np.array(cells, dtype=object)
-
-
-def beside_new(table: Table, new: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of a table that are written beside new ones, which replace their like."""
-    known = {"label": table.labels, "group": table.groups}
-    held = {key: value for key, value in known.items() if value is not None} | table.columns
-    return {key: value for key, value in held.items() if key not in set(new)}
+        if [str(number) for number in numbers.tolist()] == cells:  # 007 is a name
+            return numbers
+    return np.array(cells, dtype=object)
 
 
 def _array(cells: list[Any]) -> NDArray[Any]:
+    texts = [cell for cell in cells if isinstance(cell, str)]
     if any(isinstance(cell, float) for cell in cells):  # 3.7 is no class
+        return np.array(cells)
+    if not all(INTEGER.fullmatch(text) for text in texts):
         return np.array(cells)
     try:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, TypeError):
         return np.array(cells)
 
 
@@ -74,8 +115,8 @@ def named_in(metadata: Mapping[str, str | bytes], name: str) -> dict[str, Any]:
     if "classes" not in metadata:
         return {}
     try:
-        classes = json.loads(metadata["classes"])
-    except (ValueError, RecursionError):
+        classes = parse(metadata["classes"])
+    except InputError:
         classes = None
     if not isinstance(classes, list):
         raise InputError(f"the classes in the metadata of {name} must be a JSON list of names.")
@@ -92,4 +133,4 @@ def first_difference(some: Sequence[str], others: Sequence[str]) -> int | None:
 
 def shown_name(names: Sequence[str], place: int) -> str:
     """Return a class name for a sentence."""
-    return "nothing" if place >= len(names) else repr(names[place])
+    return "nothing" if place >= len(names) else repr(names[place][:80])

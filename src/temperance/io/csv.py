@@ -14,39 +14,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.checks import InputError
+from temperance._core.arrays import is_numpy
+from temperance._core.checks import InputError, opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
-from temperance.io.columns import as_they_stand, beside, beside_new, kept
+from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of
+from temperance.io.table import answers_of, new_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import IO
 
     from numpy.typing import NDArray
 
-    from temperance.io.table import Keep, Table
+    from temperance.io.table import Content, Keep, Table
 
 
-def read_csv(path: Path, keep: Keep) -> dict[str, Any]:
+def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Read a table of logits; an error names the line and the column."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with opened(path) as stream:
+        file = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
-            return _table(csv.reader(file, strict=True), path.name, keep)
+            return _table(csv.reader(file, strict=True), path.name, keep, content)
         except UnicodeDecodeError as error:
             msg = f"{path.name} must be UTF-8 text. Got the byte 0x{error.object[error.start]:02x}."
             raise InputError(msg) from None
 
 
-def _table(reader: Any, name: str, keep: Keep) -> dict[str, Any]:
+def _table(reader: Any, name: str, keep: Keep, content: Content) -> dict[str, Any]:
     header = next(_lines(reader, name), [])
-    columns = columns_of(header, name)
-    place = [header.index(column) for column in columns]
-    pick = itemgetter(*place)
-    extras = {
-        key: header.index(column) for key, column in kept(keep, header, columns, name).items()
-    }
+    prefix = prefix_of(header, content, name)
+    columns = columns_of(header, name, prefix)
+    places = {column: place for place, column in enumerate(header)}
+    pick = itemgetter(*(places[column] for column in columns))
+    extras = {key: places[column] for key, column in kept(keep, header, columns, name).items()}
     found: dict[str, list[str]] = {key: [] for key in extras}
     numbers = array("d")
     for cells in tracked(_lines(reader, name), "lines"):
@@ -58,7 +60,8 @@ def _table(reader: Any, name: str, keep: Keep) -> dict[str, Any]:
             numbers.extend(map(float, picked))
         except ValueError:
             raise _bad_cell(name, reader.line_num, columns, picked) from None
-        if "_" in "".join(picked):  # Python reads 1_000 as a number; nobody else does
+        together = "".join(picked)
+        if "_" in together or not together.isascii():  # Python reads 1_000 and other digits
             raise _bad_cell(name, reader.line_num, columns, picked)
         for key, at in extras.items():
             if keep == "labels" and not cells[at].strip():
@@ -66,9 +69,11 @@ def _table(reader: Any, name: str, keep: Keep) -> dict[str, Any]:
                 raise InputError(f"{place} must not be empty. Fill it, or leave the row out.")
             found[key].append(cells[at])
     logits = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
-    if keep == "columns":
-        return {"logits": logits, "columns": {k: as_they_stand(v) for k, v in found.items()}}
-    return {"logits": logits} | beside(found)
+    rows: dict[str, Any] = {"logits": logits, "content": held_in(prefix, content)}
+    if keep != "columns":
+        return rows | beside(found)
+    carried = {column: as_they_stand(cells) for column, cells in found.items()}
+    return rows | {"columns": carried, "in_front": count_in_front(header, columns)}
 
 
 def _lines(reader: Any, name: str) -> Iterator[list[str]]:
@@ -89,7 +94,7 @@ def _bad_cell(name: str, line: int, columns: list[str], cells: tuple[str, ...]) 
     column, cell = next(
         pair for pair in zip(columns, cells, strict=True) if not _is_number(pair[1])
     )
-    shown = "an empty cell" if not cell.strip() else repr(cell[:40])
+    shown = "an empty cell" if not cell.strip() else f"{cell[:40]!a}"
     return InputError(f"{name}, line {line}, column {column} must be a number. Got {shown}.")
 
 
@@ -98,26 +103,34 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell
+    return "_" not in cell and cell.isascii()
 
 
 def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
     """Write the blocks with the digits that give them back exactly."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
-    prefix = "logit" if name == "logits" else "prob"
-    new = [f"{prefix}_{k}" for k in range(table.logits.shape[1])]
-    extras = beside_new(table, new)
-    writer.writerow([*new, *extras])
+    numbers, answers = new_columns(table, name)
+    front, back = table.arranged([*numbers, *answers])
+    writer.writerow([*front, *numbers, *answers, *back])
     start = 0
     for block in blocks:
+        part = slice(start, start + len(block))
         rows = block.astype(str).tolist()  # the shortest digits of each dtype
-        beside = [_cells(value[start : start + len(rows)]) for value in extras.values()]
-        writer.writerows(row + list(rest) for row, *rest in zip(rows, *beside, strict=True))
+        added = answers_of(block, table.classes) if answers else {}
+        before, after = (
+            _rows([column[part] for column in columns.values()], len(rows))
+            for columns in (front, back)
+        )
+        new = _rows([column.astype(str) for column in added.values()], len(rows))
+        cells = zip(before, rows, new, after, strict=True)
+        writer.writerows([*a, *b, *c, *d] for a, b, c, d in cells)
         start += len(rows)
     text.detach()
 
 
-def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column that came from text, or from Parquet."""
-    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+def _rows(columns: Sequence[Any], n: int) -> Iterable[Sequence[Any]]:
+    """Return the cells of columns that came from text, or from Parquet, row by row."""
+    if not columns:
+        return [()] * n
+    return zip(*(c.tolist() if is_numpy(c) else c.to_pylist() for c in columns), strict=True)

@@ -11,13 +11,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from temperance._core.checks import InputError, check_choice
+from temperance._core.checks import InputError, check_choice, check_regular
+from temperance.data.convert import logits_of
 from temperance.io.atomic import check_target, replacing
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.csv import read_csv, write_csv
 from temperance.io.npy import read_array, read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
-from temperance.io.table import Keep, Table
+from temperance.io.table import Content, Keep, Table
 from temperance.io.tensors import read_safetensors, write_safetensors
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "Content",
     "Keep",
     "Table",
     "check_format",
@@ -55,6 +57,7 @@ def read(
     *,
     otherwise: list[str] | None = None,
     keep: Keep = "labels",
+    content: Content = "logits",
 ) -> Table:
     """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
 
@@ -68,6 +71,9 @@ def read(
     keep : {"labels", "logits", "columns"}
         Beside the logits: labels and groups; neither, and what is wrong with them does not matter;
         or every other column of a CSV or Parquet file as it stands.
+    content : {"logits", "probabilities", "either"}
+        What the numbers are; "either" is decided by their names, never by their values.
+        Probabilities become the logits whose softmax they are.
 
     Examples
     --------
@@ -78,20 +84,17 @@ def read(
     array([0, 1])
     """
     file = Path(path)
-    dataset = _is_folder(file)
-    suffix = ".parquet" if dataset else check_format(file)
-    if not file.is_file() and not dataset:
-        what = "a directory" if file.is_dir() else "no file there"
-        raise InputError(f"{os.fspath(path)!r} must be a file that can be read. Got {what}.")
+    suffix = ".parquet" if _is_folder(file) else check_format(file)
+    if not _is_folder(file):
+        check_regular(file, "the input")
     try:
-        found = FORMATS[suffix][0](file, keep)
+        found = FORMATS[suffix][0](file, keep, content)
+        if found.pop("content") == "probabilities":
+            found["logits"] = logits_of(found["logits"], "the probabilities")
         return Table(**_named(found, classes, otherwise))
     except InputError as error:
         place = "" if file.name in str(error) else f"{file.name}: "
         raise InputError(f"{place}{error}") from None
-    except OSError as error:
-        msg = f"{os.fspath(path)!r} must be a file that can be read. Got {error.strerror}."
-        raise InputError(msg) from None
 
 
 def _named(

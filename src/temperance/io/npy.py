@@ -7,30 +7,33 @@ pickles run code: they are refused by their header, before anything else is read
 
 from __future__ import annotations
 
+import ast
 import io
 import math
 import zipfile
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
-from temperance._core.checks import InputError
-from temperance.io.columns import spelled
+from temperance._core.checks import InputError, decoding, opened
+from temperance.io.columns import array_of, spelled
 from temperance.io.table import check_expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import IO
 
     from numpy.typing import NDArray
 
-    from temperance.io.table import Keep, Table
+    from temperance.io.table import Content, Keep, Table
 
 KEYS = ("logits", "labels", "classes", "prior", "groups")
 CHUNK = 1 << 24  # bytes unpacked at a time
+LONGEST = 1 << 16  # bytes of a header
+AXES = 8  # of an array; a table has two
+ZIP = "a NumPy .npz file, a zip of arrays"
 
 
 class Header(NamedTuple):
@@ -49,45 +52,35 @@ class Header(NamedTuple):
 
 def read_array(path: Path) -> NDArray[Any]:
     """Map the array of a ``.npy`` file."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         header = _header(file, path.name)
-    return _map(path, 0, path.stat().st_size, header, path.name)
+    return _map(path, 0, header, path.name)
 
 
-def read_npy(path: Path, _: Keep) -> dict[str, Any]:
+def read_npy(path: Path, _: Keep, content: Content) -> dict[str, Any]:
     """Map the logits of a ``.npy`` file."""
-    return {"logits": read_array(path)}
+    held = "probabilities" if content == "probabilities" else "logits"
+    return {"logits": read_array(path), "content": held}
 
 
-def read_npz(path: Path, keep: Keep) -> dict[str, Any]:
+def read_npz(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Map or unpack the arrays of a ``.npz`` file that a table is made of."""
-    with _opened(path) as archive:
-        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        if "logits" not in members:
-            held = ", ".join(list(members)[:8]) or "nothing"
-            msg = (
-                f"{path.name} must hold an array named 'logits', (n, K). It holds {held}; write it "
-                f"with numpy.savez(path, logits=..., labels=...)."
-            )
-            raise InputError(msg)
-        names = {key: key for key in ("logits", "classes", "prior") if key in members}
+    with opened(path) as file, decoding(path.name, ZIP), zipfile.ZipFile(file) as archive:
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
+            if name in members:
+                raise InputError(f"{path.name} must hold each array once. It holds {name!a} twice.")
+            members[name] = info
+        logits = array_of(members, content, path.name)
+        names = {"logits": logits} | {key: key for key in ("classes", "prior") if key in members}
         names |= {} if keep == "logits" else spelled(members, path.name)
         found: dict[str, Any] = {
             key: _member(path, archive, members[name]) for key, name in names.items()
         }
-    if "classes" in found:
-        found["classes"] = found["classes"].ravel().tolist()
-    return found
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
-        msg = f"{path.name} must be a NumPy .npz file, a zip of arrays, but it is not ({error})."
-        raise InputError(msg) from None
+        if "classes" in found:
+            found["classes"] = found["classes"].ravel().tolist()
+    return found | {"content": logits if content == "either" else content}
 
 
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -95,14 +88,17 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDAr
     if info.flag_bits & 1:
         msg = f"{name} must not be encrypted. Save the arrays again without a password."
         raise InputError(msg)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        msg = f"{name} must be stored or deflated, as numpy.savez and savez_compressed do"
+        raise InputError(f"{msg}. It is compressed in another way.")
     check_expansion(info.file_size, info.compress_size, name)
     with archive.open(info) as stream:
         header = _header(stream, name)
         if header.length + header.nbytes != info.file_size:
             raise _cut(name, header, info.file_size - header.length)
         if info.compress_type == zipfile.ZIP_STORED:
-            return _map(path, _offset(path, info), info.file_size, header, name)
-        return _unpack(stream, header)
+            return _map(path, _offset(path, info), header, name)
+        return _unpack(stream, header, name)
 
 
 def _offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -115,38 +111,60 @@ def _offset(path: Path, info: zipfile.ZipInfo) -> int:
     )
 
 
-def _unpack(stream: IO[bytes], header: Header) -> NDArray[Any]:
+def _unpack(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
+    """Unpack an array; a stream that ends early must not leave memory as it was found."""
     array = np.empty(header.shape, header.dtype, "F" if header.fortran else "C")
     flat = array.reshape(-1, order="A").view(np.uint8)
-    for start in range(0, flat.size, CHUNK):
+    start = 0
+    while start < flat.size:
         part = stream.read(min(CHUNK, flat.size - start))
+        if not part:
+            raise _cut(name, header, start)
         flat[start : start + len(part)] = np.frombuffer(part, np.uint8)
-    stream.read(1)  # at the end of the stream its checksum is compared
+        start += len(part)
+    if stream.read(1):  # at the end of the stream its checksum is compared
+        raise _cut(name, header, start + 1)
     return array
 
 
 def _header(stream: IO[bytes], name: str) -> Header:
+    """Read what stands before the numbers, as a literal and nothing else."""
     try:
-        version = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-    except (ValueError, TypeError, SyntaxError, OverflowError, MemoryError):
-        msg = (
-            f"{name} must be an array in NumPy's format, and a pickle is never read. It is neither"
+        facts, length = _literal(stream)
+        shape, fortran, descr = facts["shape"], facts["fortran_order"], facts["descr"]
+        dtype = np.dtype(descr) if isinstance(descr, str) else np.dtype(object)
+        sound = isinstance(shape, tuple) and all(type(s) is int and s >= 0 for s in shape)
+        sound = sound and len(shape) <= AXES and type(fortran) is bool
+    except Exception:  # noqa: BLE001 - whatever a damaged literal raises
+        sound, shape, fortran, dtype, length = False, (), False, np.dtype(float), 0
+    if not sound:
+        raise InputError(
+            f"{name} must be an array in NumPy's format, and a pickle is never read. It is neither:"
+            f" write it with numpy.save or numpy.savez."
         )
-        raise InputError(f"{msg}: write it with numpy.save or numpy.savez.") from None
-    if dtype.hasobject:
-        msg = (
-            f"{name} must hold numbers or strings. Got an object array, whose reading can run code"
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise InputError(
+            f"{name} must hold numbers or strings. Got an object array or records: save numbers as "
+            f"floats and names with dtype=str; an object array is a pickle, whose reading can run "
+            f"code."
         )
-        raise InputError(f"{msg}: save numbers as floats and names with dtype=str.")
-    return Header(tuple(shape), fortran, dtype, stream.tell())
+    return Header(shape, fortran, dtype, length)
 
 
-def _map(path: Path, offset: int, size: int, header: Header, name: str) -> NDArray[Any]:
+def _literal(stream: IO[bytes]) -> tuple[Any, int]:
+    """Return the facts of a header, and how many bytes it has."""
+    major, _ = npy.read_magic(stream)
+    width = 2 if major == 1 else 4
+    length = min(int.from_bytes(stream.read(width), "little"), LONGEST)
+    text = stream.read(length).decode("utf-8" if major == 3 else "latin1")
+    return ast.literal_eval(text.strip()), npy.MAGIC_LEN + width + length
+
+
+def _map(path: Path, offset: int, header: Header, name: str) -> NDArray[Any]:
     shape, fortran, dtype, length = header
-    if header.nbytes > size - length:
-        raise _cut(name, header, size - length)
+    held = path.stat().st_size - offset - length
+    if header.nbytes > held:
+        raise _cut(name, header, max(0, held))
     if header.nbytes == 0:
         return np.empty(shape, dtype)
     order = "F" if fortran else "C"

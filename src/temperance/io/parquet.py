@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from temperance._core.checks import InputError
 from temperance._core.progress import tracked
-from temperance.data.parquet import ParquetBlocks, import_pyarrow
-from temperance.io.columns import beside, beside_new, kept, named_in
-from temperance.io.table import check_expansion
+from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
+from temperance.io.columns import beside, count_in_front, held_in, kept, named_in, prefix_of
+from temperance.io.table import answers_of, check_expansion, new_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,21 +27,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.io.table import Keep, Table
+    from temperance.io.table import Content, Keep, Table
 
 IN_MEMORY = 1 << 28  # bytes of logits that are held; more are mapped
 
 
-def read_parquet(path: Path, keep: Keep) -> dict[str, Any]:
+def read_parquet(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Read a table of logits from a file, or from all files of a directory, in their order."""
-    blocks = ParquetBlocks(path)
+    blocks = ParquetBlocks(path, lambda header: prefix_of(header, content, path.name))
     shape = (blocks.n, len(blocks.columns))
     size = shape[0] * shape[1] * blocks.dtype.itemsize
-    stored = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]))
+    stored = sum(file.stat().st_size for file in parquet_files(path))
     check_expansion(size, stored, path.name)
+    header = blocks.schema.names
+    columns = kept(keep, header, blocks.columns, path.name)
+    named = named_in(_metadata(blocks.schema), path.name)
+    for part in blocks.parts:
+        blocks.check_alike(part, list(columns.values()))
+        if named_in(_metadata(part.schema), part.name) != named:
+            first = blocks.parts[0].name
+            raise InputError(f"{part.name} must name the classes as {first} does, or not at all.")
     logits = np.empty(shape, blocks.dtype) if size <= IN_MEMORY else _mapped(shape, blocks.dtype)
-    header = blocks.dataset.schema
-    columns = kept(keep, header.names, blocks.columns, path.name)
     extras = columns if keep == "labels" else {}
     found: dict[str, list[Any]] = {key: [] for key in extras}
     start = 0
@@ -49,12 +56,15 @@ def read_parquet(path: Path, keep: Keep) -> dict[str, Any]:
         start += len(z)
         for key, column in extras.items():
             found[key].extend(others[column].to_pylist())
-    metadata = {key.decode(errors="replace"): v for key, v in (header.metadata or {}).items()}
-    named = named_in(metadata, path.name)
     if keep == "columns":  # with their types, and cells may be empty
-        whole = blocks.checked(blocks.dataset.to_table, columns=list(columns))
+        whole = blocks.table(list(columns))
         named["columns"] = {key: whole[key] for key in columns}
-    return {"logits": logits} | beside(found) | named
+        named["in_front"] = count_in_front(header, blocks.columns)
+    return {"logits": logits, "content": held_in(blocks.prefix, content)} | beside(found) | named
+
+
+def _metadata(schema: Any) -> dict[str, bytes]:
+    return {key.decode(errors="replace"): v for key, v in (schema.metadata or {}).items()}
 
 
 def _mapped(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -66,15 +76,16 @@ def _mapped(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
 def write_parquet(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
     """Write the blocks, a row group each."""
     pa = import_pyarrow()
-    prefix = "logit" if name == "logits" else "prob"
-    new = [f"{prefix}_{k}" for k in range(table.logits.shape[1])]
-    extras = beside_new(table, new)
+    numbers, answers = new_columns(table, name)
+    front, back = table.arranged([*numbers, *answers])
     named = None if table.classes is None else {"classes": json.dumps(table.classes)}
     start, writer = 0, None
     for block in blocks:
         stop = start + len(block)
-        columns = {name: block[:, k] for k, name in enumerate(new)}
-        columns |= {key: value[start:stop] for key, value in extras.items()}
+        columns = {key: value[start:stop] for key, value in front.items()}
+        columns |= {name: block[:, k] for k, name in enumerate(numbers)}
+        columns |= answers_of(block, table.classes) if answers else {}
+        columns |= {key: value[start:stop] for key, value in back.items()}
         part = pa.table(columns)
         writer = writer or pa.parquet.ParquetWriter(file, part.schema.with_metadata(named))
         writer.write_table(part)

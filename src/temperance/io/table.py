@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from temperance._core.checks import InputError, check_classes, check_labels, check_logits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 Keep = Literal["labels", "logits", "columns"]
+Content = Literal["logits", "probabilities", "either"]
 BLOCK = 1 << 18  # elements that are read, mapped or written together
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
@@ -37,6 +39,8 @@ class Table:
         Patient, lesion, video or site of each row.
     columns : dict of columns of length n
         What else a table holds, as it stands, to be written again; labels and groups among them.
+    in_front : int
+        How many of these columns stand before the logits.
     """
 
     logits: NDArray[Any]
@@ -45,6 +49,7 @@ class Table:
     prior: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
     columns: dict[str, Any] = field(default_factory=dict)
+    in_front: int = 0
 
     def __post_init__(self) -> None:
         check_logits(self.logits)
@@ -67,10 +72,26 @@ class Table:
             row = next((i for i, label in enumerate(given) if not label.isdecimal()), 0)
             msg = (
                 f"labels must be integers 0..{k - 1}, or names with the classes named too (in the "
-                f"file, or with --classes). Got {given[row]!r} without them, in row {row}."
+                f"file, or with --classes). Got {given[row][:40]!r} without them, in row {row}."
             )
             raise InputError(msg)
         return check_labels(labels, n, k, self.classes if words else None)
+
+    def arranged(self, new: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns to write before and after new ones, which replace their like."""
+        known = {"label": self.labels, "group": self.groups}
+        held = self.columns | {
+            key: value
+            for key, value in known.items()
+            if value is not None and key not in self.columns
+        }
+        dropped = set(new)
+        names = list(held)
+        front, back = names[: self.in_front], names[self.in_front :]
+        return (
+            {name: held[name] for name in front if name not in dropped},
+            {name: held[name] for name in back if name not in dropped},
+        )
 
     @property
     def n(self) -> int:
@@ -82,6 +103,22 @@ class Table:
         size = max(1, BLOCK // self.logits.shape[1])
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
+
+
+def new_columns(table: Table, name: str) -> tuple[list[str], list[str]]:
+    """Return the columns that a table gets: one per class, and with probabilities two more."""
+    k = table.logits.shape[1]
+    if name == "logits":
+        return [f"logit_{i}" for i in range(k)], []
+    return [f"prob_{i}" for i in range(k)], ["prediction", "confidence"]
+
+
+def answers_of(probabilities: NDArray[Any], classes: list[str] | None) -> dict[str, NDArray[Any]]:
+    """Return the predicted class of each row, by name where there is one, and its probability."""
+    predicted = probabilities.argmax(axis=1)
+    confidence = np.take_along_axis(probabilities, predicted[:, None], axis=1)[:, 0]
+    names = predicted if classes is None else np.array(classes, dtype=object)[predicted]
+    return {"prediction": names, "confidence": confidence}
 
 
 def check_expansion(expanded: int, stored: int, what: str) -> None:

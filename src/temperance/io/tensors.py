@@ -10,10 +10,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from temperance._core.checks import InputError
-from temperance.io.columns import named_in, spelled
+from temperance._core.checks import InputError, check_regular, decoding, opened
+from temperance.io.columns import array_of, named_in, spelled
+from temperance.io.strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.io.table import Keep, Table
+    from temperance.io.table import Content, Keep, Table
 
 DTYPES = {
     "F16": "<f2",
@@ -41,25 +42,26 @@ DTYPES = {
 KEYS = ("logits", "labels", "prior", "groups")
 
 
-def read_safetensors(path: Path, keep: Keep) -> dict[str, Any]:
+def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Map the tensors of a table."""
-    try:
-        with safe_open(path, framework="np"):
-            pass  # offsets inside the file, disjoint, as long as shape and dtype say
-    except SafetensorError as error:
-        msg = f"{path.name} must be a safetensors file, but it is damaged or none ({error})."
-        raise InputError(msg) from None
-    with path.open("rb") as file:
+    check_regular(path)
+    with decoding(path.name, "a safetensors file"), safe_open(path, framework="np"):
+        pass  # offsets inside the file, disjoint, as long as shape and dtype say
+    with opened(path) as file:
         length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    if "logits" not in header:
-        held = ", ".join(name for name in header if name != "__metadata__") or "nothing"
-        msg = f"{path.name} must hold a tensor named 'logits', (n, K). It holds {held}."
-        raise InputError(msg)
-    names = {key: key for key in ("logits", "prior") if key in header}
+        try:
+            header = parse(file.read(length))
+        except InputError as error:
+            raise InputError(
+                f"{path.name} must be a safetensors file. Its header {error}."
+            ) from None
+    metadata = header.get("__metadata__") or {}
+    logits = array_of(header, content, path.name)
+    names = {"logits": logits} | ({"prior": "prior"} if "prior" in header else {})
     names |= {} if keep == "logits" else spelled(header, path.name)
     found = {key: _tensor(path, 8 + length, name, header[name]) for key, name in names.items()}
-    return found | named_in(header.get("__metadata__", {}), path.name)
+    named = named_in(metadata, path.name)
+    return found | named | {"content": logits if content == "either" else content}
 
 
 def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:

@@ -9,6 +9,13 @@ from temperance._core.checks.errors import (
     InputError,
     NotIdentified,
 )
+from temperance._core.checks.files import (
+    check_regular,
+    decoding,
+    opened,
+    read_bytes,
+    shown_path,
+)
 from temperance._core.checks.labels import (
     check_classes,
     check_indices,
@@ -67,6 +74,7 @@ __all__ = [
     "check_number",
     "check_prior",
     "check_range",
+    "check_regular",
     "check_same_classes",
     "check_sample_weight",
     "check_scale",
@@ -78,7 +86,11 @@ __all__ = [
     "check_weights",
     "class_keys",
     "class_order",
+    "decoding",
     "names_for",
+    "opened",
     "plain_numbers",
+    "read_bytes",
     "read_labels",
+    "shown_path",
 ]

@@ -1,0 +1,102 @@
+"""Checks of files: what can be read at once and in bounded memory, and what decoders complain of.
+
+A device never ends, and a pipe may never begin. Both are refused before a byte is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from temperance._core.checks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+REASON = 160  # characters of a decoder's own words
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+}
+
+
+def check_regular(path: str | os.PathLike[str], name: str = "path") -> Path:
+    """Return the path of a regular file; raise for what is not there, and for pipes and devices."""
+    try:
+        file = Path(path)
+        kind = stat.S_IFMT(file.stat().st_mode)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(path, name, error) from None
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"{name} must name a file that can be read. Got {shown_path(path)}, which is "
+            f"{KINDS.get(kind, 'no file')}; save what it holds to a file first."
+        )
+    return file
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], name: str = "path") -> Generator[IO[bytes]]:
+    """Open a regular file for reading, without waiting for anybody."""
+    file = check_regular(path, name)
+    try:
+        with open(file, "rb", opener=_open_at_once) as stream:
+            yield stream
+    except OSError as error:
+        raise _unreadable(path, name, error) from None
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int, name: str = "path") -> bytes:
+    """Return the content of a regular file of at most ``limit`` bytes."""
+    with opened(path, name) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise InputError(
+            f"the file {shown_path(path)} must have at most {limit >> 20} MB here. It has more, "
+            f"too much for what it should hold."
+        )
+    return data
+
+
+@contextmanager
+def decoding(name: str, form: str) -> Generator[None]:
+    """Say in one sentence that a file is damaged, whatever its decoder raises.
+
+    Only calls of a decoder belong inside: zipfile, zlib, ast, safetensors and pyarrow promise no
+    list of exceptions for damaged data, and an error of this library must not look like one.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001
+        reason = (str(error).strip().splitlines() or [""])[0]
+        said = ascii_words(reason)[:REASON] or type(error).__name__
+        raise InputError(f"{name} must be {form}, but it is damaged or none ({said}).") from None
+
+
+def shown_path(path: object) -> str:
+    """Return a path in quotes, whatever its bytes are."""
+    return ascii(str(path)) if isinstance(path, Path) else ascii(path)
+
+
+def ascii_words(text: str) -> str:
+    """Return text without the bytes of a damaged file in it."""
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _unreadable(path: object, name: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or ascii_words(str(error))
+    return InputError(
+        f"{name} must name a file that can be read. Got {shown_path(path)}: {reason}."
+    )
