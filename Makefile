@@ -29,7 +29,7 @@ test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless
 
 # Trains a dozen small networks: under ten minutes on two cores.
 test-reproduce: $(READY)/test  ## the paper's tables and figures on five thousand digits
-	$(BIN)/python -m pytest -m reproduce tests/reproduce $(ARGS)
+	$(BIN)/python -m pytest -m reproduce lab/tests/reproduce $(ARGS)
 
 lint: $(READY)/lint  ## ruff, types, import contracts
 	$(BIN)/ruff check
@@ -46,13 +46,14 @@ bench: $(READY)/bench  ## speed beside the peers, as ratios
 	  OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python $$file $(ARGS) || exit 1; \
 	done
 
-docs: $(READY)/docs  ## the manual, into docs/_build/html
+docs: $(READY)/docs  ## the manual, into docs/_build/html, with pages built from records
 	rm -rf docs/api/generated
+	$(BIN)/python lab/pages/build.py
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:  ## remove what was built, keep the environment
-	rm -rf build dist docs/_build docs/api/generated .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build docs/_generated docs/api/generated .pytest_cache .ruff_cache .hypothesis
 
 # ------------------------------------------------------------------------------ environments
 
@@ -71,8 +72,8 @@ $(READY)/demo: pyproject.toml | $(READY)
 	$(PIP) --editable '.[cli,report]'
 	touch $@
 
-$(READY)/docs: pyproject.toml | $(READY)
-	$(PIP) --editable '.[cli,docs,report]'
+$(READY)/docs: pyproject.toml lab/pyproject.toml $(READY)/torch
+	$(PIP) --editable '.[cli,docs,report]' --editable lab --editable apps/skin_lesion
 	touch $@
 
 $(READY)/test: pyproject.toml $(READY)/torch

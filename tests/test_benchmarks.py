@@ -1,4 +1,4 @@
-"""The benchmark beside the peers runs, and the manual's tables are those of its record."""
+"""The benchmark beside the peers runs."""
 
 from __future__ import annotations
 
@@ -56,12 +56,6 @@ def test_a_peer_that_fails_is_named_and_left_out(peers, capsys):
     assert [one.name for one in live] == ["fine"]
     assert len(live[0].seconds) == 2
     assert "unlucky fails: ZeroDivisionError: no luck" in capsys.readouterr().out
-
-
-def test_the_tables_of_the_manual_are_those_of_the_record(monkeypatch):
-    tables = load(ROOT / "docs" / "make_speed_tables.py", monkeypatch)
-    for name, text in tables.tables().items():
-        assert (tables.FOLDER / name).read_text(encoding="utf-8") == text
 
 
 def test_two_threads_are_told_apart(peers, monkeypatch):

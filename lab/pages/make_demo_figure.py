@@ -14,7 +14,7 @@ import numpy as np
 import temperance as tp
 from temperance.report.displays import ReliabilityDisplay
 
-FIGURE = Path(__file__).parent / "figures" / "demo.png"
+FIGURE = Path(__file__).parents[2] / "docs" / "figures" / "demo.png"
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from temperance.cli import demo
 
-PICTURE = Path(__file__).parent / "figures" / "report.png"
+PICTURE = Path(__file__).parents[2] / "docs" / "figures" / "report.png"
 WIDTH = 900
 
 

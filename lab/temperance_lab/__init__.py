@@ -1,7 +1,18 @@
-"""temperance-lab: the experiments of the paper: shifts, data sets, networks, and what they give."""
+"""temperance-lab: image shifts, data sets, networks, and the paper's experiments.
+
+Its modules load when they are first used: `networks` needs torch, `shifts` OpenCV.
+"""
 
 from __future__ import annotations
 
-from temperance_lab import datasets, networks, shifts
+from importlib import import_module
+from typing import Any
 
-__all__ = ["datasets", "networks", "shifts"]
+__all__ = ["datasets", "networks", "reproduce", "shifts"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a module of the lab on its first use."""
+    if name in __all__:
+        return import_module(f"temperance_lab.{name}")
+    raise AttributeError(f"module 'temperance_lab' has no attribute {name!r}")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from temperance import __version__
-from temperance._core.checks import check_choice
 from temperance.cli import output, run_app
 from temperance.cli.options import Json, Out
-from temperance_lab.reproduce import ITEMS, Bench, run
+from temperance_lab.checks import check_choice
+from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, run
 from temperance_lab.reproduce.claims import check
 from temperance_lab.reproduce.figures import draw
-from temperance_lab.reproduce.lookup import Lookup
+from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,35 +24,36 @@ if TYPE_CHECKING:
     from temperance_lab.reproduce import Record
 
 
-def run_items(
+def run_experiments(
     name: str, data: Path | None, out: Path, cells: str, *, quick: bool
 ) -> dict[str, list[Record]]:
-    """Run an item, or all of them, and write records and figures."""
-    items = list(ITEMS) if name == "all" else [check_choice(name, (*ITEMS, "all"), "name")]
+    """Run an experiment, or all of them, and write records and figures."""
+    every = (*EXPERIMENTS, "all")
+    names = list(EXPERIMENTS) if name == "all" else [check_choice(name, every, "name")]
     named = data or os.environ.get("TEMPERANCE_DATA")
-    # Records of five draws must not pass for those of twenty.
+    # Records of five draws must not be taken for those of twenty.
     place = out / "quick" if quick else out
-    bench = Bench(place, None if named is None else Path(named), quick=quick)
+    given = ExperimentData(place, None if named is None else Path(named), quick=quick)
     records = {}
-    for item in items:
+    for experiment in names:
         some: list[Record] = []
-        for _, measured in run(item, bench, place / "records" / item, cells=cells):
+        for _, measured in run(experiment, given, place / "records", cells=cells):
             some += measured
         if find_spec("matplotlib") is not None and any(r.needs is None for r in some):
-            draw(item, some, place / f"{item}.png")
-        records[item] = some
+            draw(experiment, some, place / f"{experiment}.png")
+        records[experiment] = some
     return records
 
 
-MAIN = {"table-1": "nll", "label-noise": "nll", "sample-size": "temperature"}
+MAIN_METRIC = {"table-1": "nll", "label-noise": "nll", "sample-size": "temperature"}
 
 
-def show_item(name: str, records: list[Record]) -> None:
-    """Print the means over draws of an item, the paper's in brackets, and what is missing."""
-    metric = MAIN.get(name, "brier")
-    t = Lookup(records)
-    methods = [m for m in ITEMS[name].methods if m in t.methods()]
-    output.say(f"{ITEMS[name].title}: {metric}", "bold")
+def show_experiment(name: str, records: list[Record]) -> None:
+    """Print the means over draws of an experiment, the paper's in brackets, and what is missing."""
+    metric = MAIN_METRIC.get(name, "brier")
+    t = RecordTable(records)
+    methods = [m for m in EXPERIMENTS[name].methods if m in t.methods()]
+    output.say(f"{EXPERIMENTS[name].title}: {metric}", "bold")
     rows = []
     for group in t.groups():
         for x in t.degrees(group) or [None]:
@@ -86,7 +87,7 @@ EXAMPLES = """Examples:
   temperance-lab reproduce table-1 --data DIR
   temperance-lab reproduce figure-shift --data DIR --cells rotation --json
 
-Items: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+Experiments: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
 probabilistic, combination, all. What was run before is not run again."""
 
 app = App(
@@ -119,22 +120,22 @@ def reproduce(
     Parameters
     ----------
     name
-        The item, or 'all'.
+        The experiment, or 'all'.
     data
         Directory of data sets and logits; the variable TEMPERANCE_DATA when not given.
     out
         Directory for records, figures and networks.
     cells
-        Run only the groups of an item (rows, panels) whose name contains this.
+        Run only the groups of an experiment (rows, panels) whose name contains this.
     quick
         Five thousand digits in place of every data set, and five draws: minutes, no files.
     """
-    records = run_items(name, data, out, cells, quick=quick)
+    records = run_experiments(name, data, out, cells, quick=quick)
     if json:
         output.show_json([record.to_dict() for some in records.values() for record in some])
     else:
-        for item, some in records.items():
-            show_item(item, some)
+        for experiment, some in records.items():
+            show_experiment(experiment, some)
         show_claims(records)
         output.show_files({"records and figures": out})
     return 0

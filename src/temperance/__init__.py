@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # an editor knows what loads later
     from temperance.interop.sklearn import (
         AttendedTemperatureScaling,
         BiasedTemperatureScaling,
+        LabelFreeClassifier,
         MatrixScaling,
         PriorMatchedScaling,
         TemperatureScaling,
@@ -60,6 +61,7 @@ _LAZY = {
 _ESTIMATORS = (
     "AttendedTemperatureScaling",
     "BiasedTemperatureScaling",
+    "LabelFreeClassifier",
     "MatrixScaling",
     "PriorMatchedScaling",
     "TemperatureScaling",
@@ -76,6 +78,7 @@ __all__ = [
     "Finding",
     "InputError",
     "Interval",
+    "LabelFreeClassifier",
     "MatrixMap",
     "MatrixScaling",
     "NotIdentified",

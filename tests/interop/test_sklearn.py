@@ -258,3 +258,12 @@ def test_bad_parameters_are_refused_by_fit_and_not_before(bad, message):
 
 def test_the_page_of_an_estimator_renders(estimator):
     assert type(estimator).__name__ in estimator.fit(Z, Y)._repr_html_()
+
+
+def test_a_source_with_labels_in_words_is_read_by_the_names_of_the_columns():
+    prior = np.full(K, 1 / K)
+    plain = tp.PriorMatchedScaling(prior, source=(Z, Y)).fit(Z)
+    named = tp.PriorMatchedScaling(prior, source=(Z, NAMES[Y]), classes=NAMES).fit(Z)
+    assert named.map_ == plain.map_
+    with pytest.raises(tp.InputError, match="labels"):
+        tp.PriorMatchedScaling(prior, source=(Z, NAMES[Y])).fit(Z)

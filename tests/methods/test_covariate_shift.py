@@ -108,3 +108,10 @@ def test_bad_input_is_said():
 def test_a_model_that_raises_is_told_of_with_what_it_was_given():
     with pytest.raises(tp.InputError, match=r"On shape \(8, 3\) it raised TypeError"):
         tp.fit_perturbed(float, np.zeros((8, 3)), np.zeros(8, int))
+
+
+def test_inputs_that_require_gradients_are_read_without_a_warning():
+    torch = pytest.importorskip("torch")
+    x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    expected = tp.fit_pseudocal(lambda x: 9 * x, x).temperature
+    assert tp.fit_pseudocal(lambda x: 9 * x, x.requires_grad_()).temperature == expected

@@ -5,7 +5,7 @@
 writes appearance.npz beside the shipped weights, from the lesions that they were trained on, and
 records/foreign.json: the share of the validation lesions of each site that look foreign; the same
 for each site when nothing of it was seen; and what becomes of pictures that are no lesions, with
-the policy of a new installation alone and with this test before it. docs/assistant.md quotes it.
+the policy of a new installation alone and with this test before it. The manual quotes the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import ham10000
 import numpy as np
-import quote
 import torch
 from PIL import Image
 from run import write
@@ -117,8 +116,7 @@ def main() -> None:
         "unseen": unseen,
         "no_lesions": {name: judged(net, x, known) for name, x in no_lesions(shared).items()},
     }
-    write(quote.RECORDS / "foreign.json", record)
-    quote.main()
+    write(Path(__file__).parent / "records" / "foreign.json", record)
 
 
 if __name__ == "__main__":

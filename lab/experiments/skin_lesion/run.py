@@ -6,7 +6,7 @@ reads ham_{site}.npz (written by train.py; copies are kept in logits/) and write
 (JSON) and one figure per site, the table of all of them, the effect of the prior, and the figure of
 the supplement redone: right and wrong cases with their confidences side by side. The photographs
 themselves are not ours to publish; --pictures draws that figure with them, from TEMPERANCE_DATA.
-Last, docs/assistant.md quotes the new records.
+The manual is built from the records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import figures
 import ham10000
 import numpy as np
-import quote
 
 import temperance as tp
 from temperance_skin_lesion.classes import CLASSES, MELANOMA, NAMES
@@ -232,27 +231,6 @@ def cases(site: Site) -> list[dict[str, Any]]:
     ]
 
 
-def table(records: list[dict[str, Any]]) -> str:
-    """All sites as one Markdown table."""
-    head = (
-        "| unseen clinic | map | T | NLL | Brier | ECE | accuracy | melanomas found | AURC |\n"
-        "|---|---|---|---|---|---|---|---|---|\n"
-    )
-    lines = []
-    for record in records:
-        for name, found in record["calibrators"].items():
-            if "not_identified" in found:
-                lines.append(f"| {record['site']} | {name} | not identified | | | | | | |\n")
-                continue
-            cells = [
-                f"{found[key][0]:.3f} [{found[key][1]:.3f}, {found[key][2]:.3f}]"
-                for key in ("nll", "brier", "ece", "accuracy", "melanomas_found", "aurc")
-            ]
-            row = [record["site"], name, f"{found['temperature']:.2f}", *cells]
-            lines.append(f"| {' | '.join(row)} |\n")
-    return head + "".join(lines)
-
-
 def main() -> None:
     """Run the experiment."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -267,25 +245,28 @@ def main() -> None:
         record = record_of(site)
         records.append(record)
         write(arguments.out / f"{site.name}.json", record)
-        figures.site(record, arguments.out / f"{site.name}.png")
         print(
             f"{site.name}: {record['verdict']}, estimated accuracy {record['estimated_accuracy']}"
         )
-    (arguments.out / "table.md").write_text(table(records), "utf-8")
-    figures.prior(records, arguments.out / "prior.png")
     shown = cases(sites[0])
     write(arguments.out / "cases.json", shown)
-    figures.cases(shown, arguments.out / "cases.png")
     if arguments.pictures:
         data = ham10000.load(Path(os.environ["TEMPERANCE_DATA"]) / "ham10000_64")
         figures.cases(shown, arguments.pictures, data.images)
-    if arguments.out == quote.RECORDS:
-        quote.main()
 
 
 def write(path: Path, facts: Any) -> None:
     """Write JSON."""
-    path.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+    path.write_text(json.dumps(rounded(facts), separators=(",", ":")) + "\n", "utf-8")
+
+
+def rounded(value: Any) -> Any:
+    """Return JSON with five significant digits: more would be noise."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

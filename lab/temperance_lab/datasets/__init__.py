@@ -6,7 +6,7 @@ files of the published length must have the published checksum.
 
 Examples
 --------
->>> from temperance import datasets
+>>> from temperance_lab import datasets
 >>> datasets.load("mnist-5k")
 Dataset(3000 training and 2000 test images of 28x28x1, 10 classes)
 """
@@ -17,7 +17,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from temperance._core.checks import InputError, check_choice, check_integer
+from temperance import InputError
+from temperance_lab.checks import check_choice, check_integer
 from temperance_lab.datasets.cifar import load_cifar10, load_cifar100
 from temperance_lab.datasets.cub200 import load_cub200
 from temperance_lab.datasets.dataset import Dataset, Split
@@ -66,7 +67,7 @@ def load(
 
     Examples
     --------
-    >>> from temperance import datasets
+    >>> from temperance_lab import datasets
     >>> data = datasets.load("mnist-5k")
     >>> data.x_train.shape, data.x_train.dtype, data.y_train[:5].tolist()
     ((3000, 28, 28, 1), dtype('uint8'), [4, 8, 1, 0, 9])

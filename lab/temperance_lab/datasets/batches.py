@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.checks import InputError
+from temperance import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

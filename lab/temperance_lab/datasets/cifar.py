@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError
+from temperance import InputError
 from temperance_lab.datasets.batches import read_batch
 from temperance_lab.datasets.dataset import Dataset
 from temperance_lab.datasets.files import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError
+from temperance import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.checks import InputError
+from temperance import InputError
 from temperance_lab.datasets.dataset import Dataset, Split
 from temperance_lab.datasets.files import missing, read_bytes
 from temperance_lab.datasets.photographs import album, read_photographs

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import InputError
-from temperance._core.progress import tracked
+from temperance import InputError
 from temperance_lab.datasets.files import MAX_MEMBER, check_size, reading
+from temperance_lab.progress import tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,8 @@ its own normalisation. The baselines return predictive log-probabilities, which 
 
 Examples
 --------
->>> from temperance import zoo
->>> network = zoo.build("resnet20", n_classes=10)
+>>> from temperance_lab import networks
+>>> network = networks.build("resnet20", n_classes=10)
 >>> sum(p.numel() for p in network.parameters())
 269722
 """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from temperance._core.checks import InputError
+from temperance import InputError
 
 if TYPE_CHECKING:
     import os
@@ -79,9 +79,9 @@ def load_weights(network: nn.Module, path: str | os.PathLike[str]) -> nn.Module:
 
     Examples
     --------
-    >>> from temperance import zoo
-    >>> network = zoo.build("lenet5", n_classes=10, in_channels=1)
-    >>> zoo.load_weights(network, "lenet5.safetensors")  # doctest: +SKIP
+    >>> from temperance_lab import networks
+    >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
+    >>> networks.load_weights(network, "lenet5.safetensors")  # doctest: +SKIP
     """
     checkpoint = read(Path(path))
     network.load_state_dict(checkpoint.best or checkpoint.network)

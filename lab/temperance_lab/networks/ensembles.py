@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from temperance._core.checks import InputError, check_integer
-from temperance.interop.torch.collect import evaluating
+from temperance import InputError
+from temperance_lab.checks import check_integer
 from temperance_lab.networks.checkpoints import read
 from temperance_lab.networks.images import check_images
+from temperance_lab.networks.network import evaluating
 from temperance_lab.networks.predictive import predictive_log_probabilities
 from temperance_lab.networks.registry import build
 from temperance_lab.networks.training import train
@@ -139,9 +140,9 @@ def predict_ensemble(networks: Sequence[Network], images: ArrayLike) -> NDArray[
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import zoo
-    >>> members = [zoo.build("lenet5", n_classes=10, in_channels=1, seed=m) for m in range(3)]
-    >>> zoo.predict_ensemble(members, np.zeros((2, 28, 28), dtype=np.uint8)).shape
+    >>> from temperance_lab import networks
+    >>> members = [networks.build("lenet5", n_classes=10, in_channels=1, seed=m) for m in range(3)]
+    >>> networks.predict_ensemble(members, np.zeros((2, 28, 28), dtype=np.uint8)).shape
     (2, 10)
     """
     if not networks:

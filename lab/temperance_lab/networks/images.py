@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from temperance._core.checks import InputError
+from temperance import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn import functional
 
-from temperance._core.checks import InputError
+from temperance import InputError
 from temperance_lab.networks.network import Network
 
 if TYPE_CHECKING:

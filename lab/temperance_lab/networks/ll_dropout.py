@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from temperance._core.checks import InputError, check_integer, check_number
-from temperance.interop.torch.collect import evaluating
+from temperance import InputError
+from temperance_lab.checks import check_integer, check_number
+from temperance_lab.networks.network import evaluating
 from temperance_lab.networks.predictive import predictive_log_probabilities
 from temperance_lab.networks.run import seeded
 
@@ -38,9 +39,9 @@ def add_last_layer_dropout(network: Network, p: float = 0.5) -> Network:
 
     Examples
     --------
-    >>> from temperance import zoo
-    >>> network = zoo.build("lenet5", n_classes=10, in_channels=1)
-    >>> zoo.add_last_layer_dropout(network).head[0]
+    >>> from temperance_lab import networks
+    >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
+    >>> networks.add_last_layer_dropout(network).head[0]
     Dropout(p=0.5, inplace=False)
     """
     network.head = nn.Sequential(nn.Dropout(check_number(p, "p", high=1.0, low=0.0)), network.head)
@@ -55,16 +56,17 @@ def predict_ll_dropout(
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import zoo
-    >>> network = zoo.add_last_layer_dropout(zoo.build("lenet5", n_classes=10, in_channels=1))
-    >>> log_p = zoo.predict_ll_dropout(network, np.zeros((2, 28, 28), dtype=np.uint8))
+    >>> from temperance_lab import networks
+    >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
+    >>> network = networks.add_last_layer_dropout(network)
+    >>> log_p = networks.predict_ll_dropout(network, np.zeros((2, 28, 28), dtype=np.uint8))
     >>> np.exp(log_p).sum(axis=1).round(6)
     array([1., 1.])
     """
     if not any(isinstance(module, nn.Dropout) for module in network.head.modules()):
         msg = (
             "network must have dropout before its last layer. Got a head without; use "
-            "zoo.add_last_layer_dropout(network) before training."
+            "networks.add_last_layer_dropout(network) before training."
         )
         raise InputError(msg)
     n_samples = check_integer(n_samples, "n_samples", low=1)

@@ -1,16 +1,19 @@
-"""The one shape that every network of the zoo has: standardise, embed, classify."""
+"""The shape of every network here: standardise, embed, classify."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
-__all__ = ["Network", "he_initialised"]
+__all__ = ["Network", "evaluating", "he_initialised"]
 
 
 class Network(nn.Module):
@@ -33,8 +36,8 @@ class Network(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from temperance import zoo
-    >>> network = zoo.build("lenet5", n_classes=10, in_channels=1)
+    >>> from temperance_lab import networks
+    >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
     >>> network(torch.zeros(2, 1, 28, 28)).shape
     torch.Size([2, 10])
     """
@@ -71,3 +74,15 @@ def he_initialised(network: Network) -> Network:
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
     return network
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode; afterwards put every module back into its own mode."""
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training

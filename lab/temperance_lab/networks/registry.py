@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from temperance._core.checks import check_choice, check_integer
+from temperance_lab.checks import check_choice, check_integer
 from temperance_lab.networks.densenet import densenet_cifar
 from temperance_lab.networks.lenet import lenet5
 from temperance_lab.networks.resnet import resnet_cifar, resnet_imagenet
@@ -52,8 +52,8 @@ def build(name: str, n_classes: int, in_channels: int = 3, *, seed: int = 0) -> 
 
     Examples
     --------
-    >>> from temperance import zoo
-    >>> zoo.build("lenet5", n_classes=10, in_channels=1).head
+    >>> from temperance_lab import networks
+    >>> networks.build("lenet5", n_classes=10, in_channels=1).head
     Linear(in_features=84, out_features=10, bias=True)
     """
     construct = NETWORKS[check_choice(name, NETWORKS, "name")]

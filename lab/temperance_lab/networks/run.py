@@ -19,10 +19,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from temperance._core.checks import InputError
-from temperance._core.progress import tracked
+from temperance import InputError
 from temperance_lab.networks.checkpoints import Checkpoint
 from temperance_lab.networks.images import as_batch, augment, channel_moments
+from temperance_lab.progress import tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,6 +68,17 @@ def seeded(*seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]))
         yield
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Let torch use one thread, so that sums have one order and weights repeat to the bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Run:

@@ -25,9 +25,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from temperance._core.checks import InputError, check_integer, check_number
-from temperance.interop.torch.collect import evaluating
+from temperance import InputError
+from temperance_lab.checks import check_integer, check_number
 from temperance_lab.networks.images import check_images
+from temperance_lab.networks.network import evaluating
 from temperance_lab.networks.predictive import predictive_log_probabilities
 from temperance_lab.networks.run import seeded
 from temperance_lab.networks.training import train
@@ -99,8 +100,8 @@ def to_flipout(network: Network) -> Network:
 
     Examples
     --------
-    >>> from temperance import zoo
-    >>> zoo.to_flipout(zoo.build("lenet5", n_classes=10, in_channels=1)).head
+    >>> from temperance_lab import networks
+    >>> networks.to_flipout(networks.build("lenet5", n_classes=10, in_channels=1)).head
     FlipoutLinear(in_features=84, out_features=10, bias=True)
     """
     for parent in list(network.modules()):
@@ -133,7 +134,7 @@ def _variational(layer: nn.Module) -> FlipoutLinear | FlipoutConv2d | None:
 def _flipout_layers(network: nn.Module) -> list[FlipoutLinear | FlipoutConv2d]:
     layers = [m for m in network.modules() if isinstance(m, FlipoutLinear | FlipoutConv2d)]
     if not layers:
-        msg = "network must have Flipout layers. Got none; use zoo.to_flipout(network)."
+        msg = "network must have Flipout layers. Got none; use networks.to_flipout(network)."
         raise InputError(msg)
     return layers
 
@@ -159,7 +160,7 @@ def train_svi(
 ) -> list[Epoch]:
     """Maximise the evidence lower bound of a network from `to_flipout`.
 
-    ``options`` are those of `temperance_lab.networks.train`; the loss reported includes the KL term.
+    ``options`` are those of `networks.train`; the reported loss includes the KL term.
     """
     prior_std = check_number(prior_std, "prior_std", low=0.0, open_low=True)
     n = len(check_images(images))
@@ -181,9 +182,9 @@ def predict_svi(
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import zoo
-    >>> network = zoo.to_flipout(zoo.build("lenet5", n_classes=10, in_channels=1))
-    >>> zoo.predict_svi(network, np.zeros((2, 28, 28), dtype=np.uint8), n_samples=3).shape
+    >>> from temperance_lab import networks
+    >>> network = networks.to_flipout(networks.build("lenet5", n_classes=10, in_channels=1))
+    >>> networks.predict_svi(network, np.zeros((2, 28, 28), dtype=np.uint8), n_samples=3).shape
     (2, 10)
     """
     n_samples = check_integer(n_samples, "n_samples", low=1)

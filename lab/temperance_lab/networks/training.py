@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from temperance._core.checks import check_choice, check_integer, check_labels
-from temperance.interop.torch.collect import evaluating
+from temperance import InputError
+from temperance_lab.checks import check_choice, check_integer
 from temperance_lab.networks.checkpoints import read, write
 from temperance_lab.networks.images import as_batch, check_images
+from temperance_lab.networks.network import evaluating
 from temperance_lab.networks.recipes import RECIPES, Recipe
-from temperance_lab.networks.run import Epoch, LabelledImages, Run
+from temperance_lab.networks.run import Epoch, LabelledImages, Run, single_thread
 
 if TYPE_CHECKING:
     import os
@@ -37,9 +38,9 @@ def predict_logits(network: nn.Module, images: ArrayLike, batch_size: int = 500)
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import zoo
-    >>> network = zoo.build("lenet5", n_classes=10, in_channels=1)
-    >>> zoo.predict_logits(network, np.zeros((3, 28, 28), dtype=np.uint8)).shape
+    >>> from temperance_lab import networks
+    >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
+    >>> networks.predict_logits(network, np.zeros((3, 28, 28), dtype=np.uint8)).shape
     (3, 10)
     """
     images = check_images(images)
@@ -74,13 +75,15 @@ def train(
     recipe
         A `Recipe`, or the name of one in `RECIPES`.
     seed
-        Of the order, the augmentation and the dropout. (The initial weights: ``zoo.build(seed=)``.)
+        Of the order, the augmentation and the dropout; the initial weights are those of
+        ``networks.build(seed=)``. One seed gives the same weights to the bit on one kind of
+        processor, whatever number of threads torch has: training uses one.
     validation
         Images and labels whose NLL is followed, and with ``recipe.patience`` ends the run.
     checkpoint
         File written after every epoch. When it exists the run goes on from there and ends with the
-        same weights, to the bit on one machine, as if it had never stopped; a finished run is
-        loaded. A file of another recipe, seed or data set is refused.
+        same weights, to the bit, as if it had never stopped; a finished run is loaded. A file of
+        another recipe, seed or data set is refused.
     penalty
         Term to add to the loss of each batch, e.g. a Kullback-Leibler divergence over n.
 
@@ -93,12 +96,12 @@ def train(
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import zoo
+    >>> from temperance_lab import networks
     >>> images = np.random.default_rng(0).integers(256, size=(64, 28, 28), dtype=np.uint8)
     >>> labels = np.arange(64) % 2
-    >>> network = zoo.build("lenet5", n_classes=2, in_channels=1)
-    >>> recipe = zoo.Recipe(epochs=2, batch_size=16, learning_rate=0.01)
-    >>> len(zoo.train(network, images, labels, recipe))
+    >>> network = networks.build("lenet5", n_classes=2, in_channels=1)
+    >>> recipe = networks.Recipe(epochs=2, batch_size=16, learning_rate=0.01)
+    >>> len(networks.train(network, images, labels, recipe))
     2
     """
     if isinstance(recipe, str):
@@ -111,10 +114,11 @@ def train(
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         run.resume(read(path), path)
-    while not run.finished:
-        run.record(_validated(run.epoch(), network, held_out))
-        if path is not None:
-            write(path, run.state())
+    with single_thread():
+        while not run.finished:
+            run.record(_validated(run.epoch(), network, held_out))
+            if path is not None:
+                write(path, run.state())
     network.eval()
     return run.history
 
@@ -125,7 +129,16 @@ def _labelled(
     """Check images and labels against each other and the network."""
     x = check_images(images, x_name)
     n_classes = predict_logits(network, x[:1]).shape[1]
-    return LabelledImages(x, check_labels(labels, len(x), n_classes, name=y_name))
+    y = np.asarray(labels)
+    whole = y.dtype.kind in "iu" and y.shape == (len(x),)
+    if not whole or y.min() < 0 or y.max() >= n_classes:
+        msg = (
+            f"{y_name} must be {len(x)} integers from 0 to {n_classes - 1}, one for every image of "
+            f"{x_name}. Got {y.dtype} of shape {y.shape} instead"
+            + (f", values from {y.min()} to {y.max()}." if whole else ".")
+        )
+        raise InputError(msg)
+    return LabelledImages(x, y.astype(np.int64))
 
 
 def _validated(epoch: Epoch, network: nn.Module, data: LabelledImages | None) -> Epoch:

@@ -1,12 +1,12 @@
 """The paper's tables and figures, run again: one record for every number.
 
-Each item is a set of groups (a row of a table, a panel of a figure), each group a file of records.
-What is there already is not run again, unless other methods are asked for.
+An experiment is a set of groups (a row of a table, a panel of a figure). Records that a file holds
+already are not measured again, unless their methods are named.
 
 Examples
 --------
->>> from temperance import reproduce
->>> sorted(reproduce.ITEMS)[:3]
+>>> from temperance_lab import reproduce
+>>> sorted(reproduce.EXPERIMENTS)[:3]
 ['combination', 'figure-corruptions', 'figure-shift']
 """
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from temperance._core.checks import check_choice
+from temperance_lab.checks import check_choice
 from temperance_lab.reproduce import noise, probabilistic, shift, size, tables
-from temperance_lab.reproduce.bench import Bench
+from temperance_lab.reproduce.experiment_data import ExperimentData
 from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.record import Record, read, write
 
@@ -28,52 +28,52 @@ if TYPE_CHECKING:
 
     Groups = dict[str, Callable[[Sequence[str]], list[Record]]]
 
-__all__ = ["ITEMS", "Bench", "Item", "Record", "read", "run", "stored"]
+__all__ = ["EXPERIMENTS", "Experiment", "ExperimentData", "Record", "read", "run", "stored"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A table or a figure: what it is of, its methods, and its groups on a bench.
+class Experiment:
+    """A table or a figure: its title, its methods, and its groups on given data.
 
-    ``order`` is that of the paper, of all groups that there may be.
+    ``order`` names all possible groups in the paper's order.
     """
 
     title: str
     methods: tuple[str, ...]
-    groups: Callable[[Bench], Groups]
+    groups: Callable[[ExperimentData], Groups]
     order: tuple[str, ...]
 
 
 NETWORKS = tuple(row.group for row in ROWS)
-ITEMS = {
-    "table-1": Item(
+EXPERIMENTS = {
+    "table-1": Experiment(
         "Table 1 and appendix C.1: the same domain", tables.METHODS, tables.groups, NETWORKS
     ),
-    "label-noise": Item(
+    "label-noise": Experiment(
         "Figure 4, appendix C.3: noisy labels", noise.METHODS, noise.groups, NETWORKS
     ),
-    "sample-size": Item(
+    "sample-size": Experiment(
         "Appendix C.4: number of rows", size.METHODS, size.groups, (*size.SHIFTED, *NETWORKS)
     ),
-    "figure-shift": Item(
+    "figure-shift": Experiment(
         "Figure 2: shifts",
         shift.METHODS,
         partial(shift.groups, "figure-shift"),
         tuple(shift.SHIFTS),
     ),
-    "figure-corruptions": Item(
+    "figure-corruptions": Experiment(
         "Appendix C.2: corruptions",
         shift.METHODS,
         partial(shift.groups, "figure-corruptions"),
         tuple(shift.CORRUPTED),
     ),
-    "probabilistic": Item(
+    "probabilistic": Experiment(
         "Figure 3: probabilistic methods",
         (*probabilistic.POSTHOC, *probabilistic.BASELINES),
         partial(probabilistic.groups, "probabilistic"),
         tuple(probabilistic.SETTINGS),
     ),
-    "combination": Item(
+    "combination": Experiment(
         "Future work: calibrated ensembles",
         probabilistic.combinations(),
         partial(probabilistic.groups, "combination"),
@@ -83,46 +83,49 @@ ITEMS = {
 
 
 def stored(name: str, records: Path) -> list[Record]:
-    """Return all records of an item that a directory holds, in the paper's order."""
-    rank = {group: i for i, group in enumerate(ITEMS[name].order)}
-    paths = sorted(records.glob("*.json"), key=lambda p: (rank.get(p.stem, len(rank)), p.stem))
-    return [record for path in paths for record in read(path)]
+    """Return the records of an experiment that a directory holds; none where it holds no file."""
+    path = records / f"{name}.json"
+    return read(path) if path.exists() else []
 
 
 def run(
     name: str,
-    bench: Bench,
+    data: ExperimentData,
     records: Path,
     *,
     cells: str = "",
     methods: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, list[Record]]]:
-    """Yield the groups of an item and their records, from ``records`` where they are there.
+    """Yield the groups of an experiment and their records; stored records are kept.
 
     Parameters
     ----------
     name
-        One of `ITEMS`.
-    bench
+        One of `EXPERIMENTS`.
+    data
         Where the logits come from.
     records
-        Directory of the records, a file for each group.
+        Directory of the records, one file for each experiment, written after each group.
     cells
         Run only groups whose name contains this.
     methods
-        Run these, be they there or not, and keep the records of the others; without it, those
-        that are not there.
+        Measure these again and keep the records of the others; by default, measure the methods
+        that have no record.
     """
-    item = ITEMS[check_choice(name, ITEMS, "name")]
-    for group, measure in item.groups(bench).items():
+    experiment = EXPERIMENTS[check_choice(name, EXPERIMENTS, "name")]
+    rank = {group: i for i, group in enumerate(experiment.order)}
+    column = {method: i for i, method in enumerate(experiment.methods)}
+    for group, measure in experiment.groups(data).items():
         if cells not in group:
             continue
-        path = records / f"{group}.json"
-        kept = read(path) if path.exists() else []
-        there = {r.method for r in kept if r.needs is None}  # what was missing may have come
-        asked = methods or [m for m in item.methods if m not in there]
+        everything = stored(name, records)
+        kept = [r for r in everything if r.group == group and r.method in column]
+        there = {r.method for r in kept if r.needs is None}  # a missing file may have come
+        asked = methods or [m for m in experiment.methods if m not in there]
         if asked:
             kept = [r for r in kept if r.method not in asked] + measure(asked)
-            kept.sort(key=lambda r: (r.x or 0, item.methods.index(r.method)))
-            write(path, kept)
+            kept.sort(key=lambda r: (r.x or 0, column[r.method]))
+            everything = [r for r in everything if r.group != group] + kept
+            everything.sort(key=lambda r: (rank.get(r.group, len(rank)), r.group))
+            write(records / f"{name}.json", everything)
         yield group, kept

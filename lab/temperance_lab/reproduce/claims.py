@@ -1,6 +1,6 @@
 """The paper's claims, each with a rule that the records decide.
 
-A rule counts the cases in which the claim is true. "Holds" means in every case, "does not hold" in
+A rule counts the cases in which the claim is true. "Holds" means in every given, "does not hold" in
 fewer than half, "partly" what is between.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance_lab.reproduce.lookup import Lookup
+from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ __all__ = ["CLAIMS", "Claim", "Verdict", "check"]
 NOTHING = "uncalibrated"
 SMALL = 0.01  # gap of two Brier scores
 NAME = {"nll": "NLL", "brier": "Brier"}
-# What decides a claim about an item, and what is one case of it.
+# What decides a claim about an experiment, and what is one case.
 SCORE = {"table-1": "nll", "label-noise": "nll"} | dict.fromkeys(
     ("figure-shift", "figure-corruptions", "probabilistic", "combination"), "brier"
 )
@@ -43,10 +43,10 @@ CASE = {
 class Claim:
     """What is said, where, and the rule that decides it. ``ours`` marks what the paper lacks."""
 
-    item: str
+    experiment: str
     says: str
     rule: str
-    cases: Callable[[Lookup], Cases]
+    cases: Callable[[RecordTable], Cases]
     ours: bool = False
 
 
@@ -70,22 +70,22 @@ class Verdict:
 
 
 def check(records: Mapping[str, Iterable[Record]]) -> list[Verdict]:
-    """Return the verdict on every claim, from the records of each item."""
-    tables = {item: Lookup(some) for item, some in records.items()}
+    """Return the verdict on every claim, from the records of each experiment."""
+    tables = {name: RecordTable(some) for name, some in records.items()}
     out = []
     for claim in CLAIMS:
-        cases = list(claim.cases(tables[claim.item])) if claim.item in tables else []
+        cases = list(claim.cases(tables[claim.experiment])) if claim.experiment in tables else []
         out.append(Verdict(claim, int(sum(map(bool, cases))), len(cases)))
     return out
 
 
 def _below(
-    item: str, says: str, better: str, worse: str, *, margin: float = 0.0, ours: bool = False
+    experiment: str, says: str, better: str, worse: str, *, margin: float = 0.0, ours: bool = False
 ) -> Claim:
-    """One method is below another, or above it by less than a margin, in the item's score."""
-    metric = SCORE[item]
+    """One method is below another, or above it by less than a margin, in the experiment's score."""
+    metric = SCORE[experiment]
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             for x in t.degrees(group) or [None]:
                 if x == 0:
@@ -95,17 +95,17 @@ def _below(
                     yield a < b + margin
 
     than = f"less than {margin:g} above" if margin else "below"
-    rule = f"{NAME[metric]} of {better} {than} {worse}, by {CASE[item]}"
-    return Claim(item, says, rule, cases, ours)
+    rule = f"{NAME[metric]} of {better} {than} {worse}, by {CASE[experiment]}"
+    return Claim(experiment, says, rule, cases, ours)
 
 
 def _lowest(
-    item: str, says: str, best: str, rivals: tuple[str, ...], *, ours: bool = False
+    experiment: str, says: str, best: str, rivals: tuple[str, ...], *, ours: bool = False
 ) -> Claim:
     """A method is below every rival that was measured."""
-    metric = SCORE[item]
+    metric = SCORE[experiment]
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             for x in t.degrees(group) or [None]:
                 a = t.value(group, best, metric, x)
@@ -113,12 +113,12 @@ def _lowest(
                 if not np.isnan(a) and not np.isnan(others).all():
                     yield a <= np.nanmin(others)
 
-    rule = f"{NAME[metric]} of {best} lowest of {', '.join((best, *rivals))}, by {CASE[item]}"
-    return Claim(item, says, rule, cases, ours)
+    rule = f"{NAME[metric]} of {best} lowest of {', '.join((best, *rivals))}, by {CASE[experiment]}"
+    return Claim(experiment, says, rule, cases, ours)
 
 
 def _keeps_accuracy(says: str, *methods: str) -> Claim:
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             for method in methods:
                 a, b = (t.value(group, m, "accuracy") for m in (method, "uncalibrated"))
@@ -133,7 +133,7 @@ def _keeps_accuracy(says: str, *methods: str) -> Claim:
 def _printed(says: str, *methods: str, ours: bool = False) -> Claim:
     """Cells of the authors' own logits are as printed."""
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         found = (r for r in t.records.values() if r.method in methods)
         return (r.agrees for r in found if r.agrees is not None)
 
@@ -144,7 +144,7 @@ def _printed(says: str, *methods: str, ours: bool = False) -> Claim:
 def _noisy(says: str, share: float) -> Claim:
     """TS on labels of which a share is wrong is worse than no calibration."""
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             ts = t.value(group, "TS", "nll", share)
             if not np.isnan(ts):
@@ -157,7 +157,7 @@ def _noisy(says: str, share: float) -> Claim:
 def _unmoved(says: str, method: str, than: str, share: float) -> Claim:
     """Wrong labels change the NLL of a method by less."""
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             a, b = (
                 abs(t.value(group, m, "nll", share) - t.value(group, m, "nll", 0.0))
@@ -175,7 +175,7 @@ def _unmoved(says: str, method: str, than: str, share: float) -> Claim:
 def _settled(says: str, method: str, low: int, high: int, *, ours: bool = False) -> Claim:
     """T changes by less than a twentieth between two numbers of rows."""
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             a, b = (t.value(group, method, "temperature", x) for x in (low, high))
             if not np.isnan([a, b]).any():
@@ -189,10 +189,10 @@ def _steadier(says: str, method: str, than: str, most: int, *, relative: bool) -
     """Its spread over draws is smaller, at few rows: that of the NLL, or of T over its mean."""
     metric = "temperature" if relative else "nll"
 
-    def spread(t: Lookup, group: str, m: str, x: float) -> float:
+    def spread(t: RecordTable, group: str, m: str, x: float) -> float:
         return t.spread(group, m, metric, x) / (t.value(group, m, metric, x) if relative else 1)
 
-    def cases(t: Lookup) -> Cases:
+    def cases(t: RecordTable) -> Cases:
         for group in t.groups():
             for x in t.degrees(group):
                 a, b = (spread(t, group, m, x) for m in (method, than))

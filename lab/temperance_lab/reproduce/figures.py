@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance.report.displays.style import ink, pyplot, styled
-from temperance_lab.reproduce.lookup import Lookup
 from temperance_lab.reproduce.paper_rows import title
+from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,9 +48,9 @@ PRINT = {"savefig.facecolor": "white", "figure.labelsize": 9, "axes.titlesize": 
 
 
 def draw(name: str, records: Iterable[Record], path: Path) -> None:
-    """Draw the figure of an item into a PNG."""
+    """Draw the figure of an experiment into a PNG."""
     with styled(), pyplot().rc_context(PRINT):
-        figure = FIGURES[name](Lookup(records))
+        figure = FIGURES[name](RecordTable(records))
         figure.savefig(path, dpi=200)
         pyplot().close(figure)
 
@@ -75,7 +75,7 @@ def _grid(
     return figure, list(axes.flat[:n])
 
 
-def _known(t: Lookup) -> list[str]:
+def _known(t: RecordTable) -> list[str]:
     """Return the methods of the records, in one order for all figures."""
     return [m for m in LOOK if m in t.methods()]
 
@@ -138,7 +138,7 @@ def _at_the_right(axes: list[Axes], points: list[dict[str, tuple[float, float]]]
 
 
 def _curves(
-    t: Lookup, ax: Axes, group: str, metric: str, methods: Sequence[str], unit: float = 1.0
+    t: RecordTable, ax: Axes, group: str, metric: str, methods: Sequence[str], unit: float = 1.0
 ) -> dict[str, tuple[float, float]]:
     """Draw the curves of a panel and their bands; return where each ends."""
     ends = {}
@@ -159,7 +159,7 @@ def _curves(
 
 
 def _multiples(
-    t: Lookup,
+    t: RecordTable,
     metric: str,
     columns: int,
     unit: Callable[[str], float] = lambda _: 1.0,
@@ -179,7 +179,7 @@ def _multiples(
     return figure, axes
 
 
-def table(t: Lookup) -> Figure:
+def table(t: RecordTable) -> Figure:
     """NLL of every row over that of the uncalibrated network; the paper's numbers hollow."""
     methods = [m for m in _known(t) if m != "uncalibrated"]
     groups = t.groups()
@@ -210,12 +210,12 @@ def table(t: Lookup) -> Figure:
     return figure
 
 
-def _printed(t: Lookup, group: str, method: str) -> float:
+def _printed(t: RecordTable, group: str, method: str) -> float:
     record = t.get(group, method, "nll")
     return record.reported["mean"] if record and record.reported else float("nan")
 
 
-def shifts(t: Lookup) -> Figure:
+def shifts(t: RecordTable) -> Figure:
     """Accuracy and Brier score against the degree of the three shifts of figure 2."""
     groups = t.groups()
     figure, axes = _grid(2 * len(groups), len(groups), (2.5, 2.1), sharey="row", sharex="col")
@@ -239,7 +239,7 @@ def shifts(t: Lookup) -> Figure:
     return figure
 
 
-def corruptions(t: Lookup) -> Figure:
+def corruptions(t: RecordTable) -> Figure:
     """Brier score against severity, one panel a corruption, one scale for all."""
     figure, axes = _multiples(t, "brier", 4)
     for ax, group in zip(axes, t.groups(), strict=True):
@@ -250,7 +250,7 @@ def corruptions(t: Lookup) -> Figure:
     return figure
 
 
-def noise(t: Lookup) -> Figure:
+def noise(t: RecordTable) -> Figure:
     """NLL against the share of wrong labels, over that of the uncalibrated network."""
     ticks = {"yticks": [0.5, 1, 2, 5, 10, 20], "yticklabels": ["0.5", "1", "2", "5", "10", "20"]}
     percent = {"xticks": [0, 0.25, 0.5], "xticklabels": ["0", "25 %", "50 %"]}
@@ -261,7 +261,7 @@ def noise(t: Lookup) -> Figure:
     return figure
 
 
-def sizes(t: Lookup) -> Figure:
+def sizes(t: RecordTable) -> Figure:
     """T against the number of rows, over the T that all labels of the domain give."""
 
     def of_labels(group: str) -> float:
@@ -280,7 +280,7 @@ def sizes(t: Lookup) -> Figure:
     return figure
 
 
-def probabilistic(t: Lookup) -> Figure:
+def probabilistic(t: RecordTable) -> Figure:
     """Brier score against accuracy, a point for each method, one scale for a data set."""
     groups = t.groups()
     figure, axes = _grid(len(groups), 4, (2.2, 2.5), sharey="row", sharex="row")
@@ -303,7 +303,7 @@ def probabilistic(t: Lookup) -> Figure:
     return figure
 
 
-def combination(t: Lookup) -> Figure:
+def combination(t: RecordTable) -> Figure:
     """Brier score of a probabilistic method alone, and with a method on top, by setting."""
     methods = t.methods()
     groups = t.groups()
@@ -324,7 +324,7 @@ def combination(t: Lookup) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Lookup], Figure]] = {
+FIGURES: dict[str, Callable[[RecordTable], Figure]] = {
     "table-1": table,
     "label-noise": noise,
     "sample-size": sizes,

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import NotIdentified
-from temperance.maps import Temperature
-from temperance.methods.prior_matched import fit_prior_matched
-from temperance.methods.uts import fit_uts
-from temperance.supervised.affine import fit_matrix, fit_vector
-from temperance.supervised.attended import fit_attended
-from temperance.supervised.temperature import fit_temperature
+from temperance import (
+    NotIdentified,
+    Temperature,
+    fit_attended,
+    fit_matrix,
+    fit_prior_matched,
+    fit_temperature,
+    fit_uts,
+    fit_vector,
+)
+from temperance_lab.reproduce.rivals import fit_rival
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
 
     from temperance.maps import Map
 
-__all__ = ["METHODS", "Case", "fit"]
+    Fitted = Map | Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+__all__ = ["METHODS", "FitInput", "fit"]
 
 PENALTY = 1.0  # of penalised matrix scaling
 EARLY = 5e-3  # penalty in the place of an optimiser that stops early
@@ -31,7 +37,7 @@ UNIFORM = 1e4  # temperature at which every class is as likely
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FitInput:
     """Rows drawn for a fit.
 
     ``labels`` are those of the target rows, as the labeller gave them; ``source`` are labelled rows
@@ -44,46 +50,51 @@ class Case:
     source: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
 
 
-def _uts_counted(case: Case) -> Map:
+def _uts_counted(given: FitInput) -> Map:
     """UTS as in the authors' code: its prior is counted from the labels of the very rows."""
-    k = case.target.shape[1]
-    counts = np.bincount(case.labels, minlength=k)
-    return fit_uts(case.target, counts / counts.sum(), bag_size=None)
+    k = given.target.shape[1]
+    counts = np.bincount(given.labels, minlength=k)
+    return fit_uts(given.target, counts / counts.sum(), bag_size=None)
 
 
-def _penalised(penalty: float) -> Callable[[Case], Map]:
-    return lambda case: fit_matrix(case.target, case.labels, penalty=penalty)
+def _penalised(penalty: float) -> Callable[[FitInput], Map]:
+    return lambda given: fit_matrix(given.target, given.labels, penalty=penalty)
 
 
-def _attended(form: str) -> Callable[[Case], Map]:
-    return lambda case: fit_attended(case.target, case.labels, form=form)
+def _attended(form: str) -> Callable[[FitInput], Map]:
+    return lambda given: fit_attended(given.target, given.labels, form=form)
 
 
-def _prior_matched(*, bias: bool) -> Callable[[Case], Map]:
-    return lambda case: fit_prior_matched(case.target, case.prior, source=case.source, bias=bias)
+def _prior_matched(*, bias: bool) -> Callable[[FitInput], Map]:
+    return lambda given: fit_prior_matched(
+        given.target, given.prior, source=given.source, bias=bias
+    )
 
 
-METHODS: dict[str, Callable[[Case], Map]] = {
+METHODS: dict[str, Callable[[FitInput], Fitted]] = {
     "uncalibrated": lambda _: Temperature(1.0),
-    "TS": lambda case: fit_temperature(*(case.source or (case.target, case.labels))),
-    "UTS": lambda case: fit_uts(case.target, case.prior, bag_size=None),
+    "TS": lambda given: fit_temperature(*(given.source or (given.target, given.labels))),
+    "UTS": lambda given: fit_uts(given.target, given.prior, bag_size=None),
     "UTS, mix of the draw": _uts_counted,
-    "UTS in bags": lambda case: fit_uts(case.target, case.prior),
-    "vector": lambda case: fit_vector(case.target, case.labels),
-    "matrix": lambda case: fit_matrix(case.target, case.labels),
+    "UTS in bags": lambda given: fit_uts(given.target, given.prior),
+    "vector": lambda given: fit_vector(given.target, given.labels),
+    "matrix": lambda given: fit_matrix(given.target, given.labels),
     "matrix, penalty 0.005": _penalised(EARLY),
     "penalised matrix": _penalised(PENALTY),
     "ATS": _attended("paper"),
     "ATS (authors' code)": _attended("reference"),
     "prior-matched, T only": _prior_matched(bias=False),
     "prior-matched": _prior_matched(bias=True),
-    "TS-Target": lambda case: fit_temperature(case.target, case.labels),
+    "TS-Target": lambda given: fit_temperature(given.target, given.labels),
+    "histogram binning": lambda given: fit_rival("histogram binning", given.target, given.labels),
+    "isotonic": lambda given: fit_rival("isotonic", given.target, given.labels),
+    "BBQ": lambda given: fit_rival("BBQ", given.target, given.labels),
 }
 
 AFFINE = {"vector": fit_vector, "matrix": fit_matrix}
 
 
-def fit(method: str, case: Case) -> tuple[Map, str]:
+def fit(method: str, given: FitInput) -> tuple[Fitted, str]:
     """Return the map, and what stands for it where the method has no answer.
 
     Vector and matrix scaling have none where rows can be separated or a class has no row. Labels
@@ -91,18 +102,18 @@ def fit(method: str, case: Case) -> tuple[Map, str]:
     class is as likely. Otherwise the network is left as it is.
     """
     try:
-        return METHODS[method](case), ""
+        return METHODS[method](given), ""
     except NotIdentified:
         pass
     if method in AFFINE:
         note = f"a penalty of {LIMIT:g} for want of a maximum"
-        return AFFINE[method](case.target, case.labels, penalty=LIMIT), note
-    if method in {"TS", "TS-Target"} and _worse_than_chance(case, method):
+        return AFFINE[method](given.target, given.labels, penalty=LIMIT), note
+    if method in {"TS", "TS-Target"} and _worse_than_chance(given, method):
         return Temperature(UNIFORM), "every class as likely, for labels that contradict the network"
     return Temperature(1.0), "the network as it is for want of an answer"
 
 
-def _worse_than_chance(case: Case, method: str) -> bool:
-    z, y = (case.source if method == "TS" else None) or (case.target, case.labels)
+def _worse_than_chance(given: FitInput, method: str) -> bool:
+    z, y = (given.source if method == "TS" else None) or (given.target, given.labels)
     centred = z - z.mean(axis=1, keepdims=True)
     return float(centred[np.arange(len(y)), y].mean()) <= 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from temperance_lab.datasets import Dataset
     from temperance_lab.networks import Network, Recipe
-    from temperance_lab.reproduce.bench import Logits
+    from temperance_lab.reproduce.experiment_data import Logits
 
 __all__ = ["KINDS", "TASKS", "Task", "digest", "split", "trained"]
 

@@ -8,8 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from temperance_lab.reproduce.record import Record
+
 if TYPE_CHECKING:
-    from temperance.reproduce.bench import Bench, Logits
+    from collections.abc import Sequence
+
+    from temperance_lab.reproduce.experiment_data import ExperimentData, Logits
 
 __all__ = ["ROWS", "Row", "reported", "rows", "title"]
 
@@ -54,19 +58,19 @@ class Row:
             return f"{self.dataset} {self.here} for {self.model}"
         return f"{self.dataset} {self.model}"
 
-    def available(self, bench: Bench) -> bool:
+    def available(self, data: ExperimentData) -> bool:
         """Return whether the row can be run."""
-        return not self.file or bench.has(self.file)
+        return not self.file or data.has(self.file)
 
-    def logits(self, bench: Bench) -> Logits:
+    def logits(self, data: ExperimentData) -> Logits:
         """Return the logits that stand for the row."""
         if self.file:
-            return bench.file(self.file, self.prefix, balanced=self.balanced)
+            return data.file(self.file, self.prefix, balanced=self.balanced)
         if self.group == "MNIST-demo":
-            return bench.shipped()
-        from temperance.reproduce.bench import Shift
+            return data.shipped()
+        from temperance_lab.reproduce.experiment_data import Shift
 
-        return bench.shifted(bench.task("mnist"), "network", Shift("none", 0))
+        return data.shifted(data.task("mnist"), "network", Shift("none", 0))
 
     def fields(self, logits: Logits) -> dict[str, Any]:
         """Return what all records of the row say."""
@@ -81,14 +85,35 @@ class Row:
             "caveat": self.caveat,
         }
 
-    def needs(self, item: str) -> dict[str, str]:
+    def missing(
+        self, experiment: str, methods: Sequence[str], metrics: Sequence[str], **shared: Any
+    ) -> list[Record]:
+        """Return records of empty cells, each with what would fill it."""
+        return [
+            Record(
+                experiment=experiment,
+                group=self.group,
+                dataset=self.dataset,
+                model=self.model,
+                method=method,
+                metric=metric,
+                reported=reported(self, method, metric) if experiment == "table-1" else None,
+                needs=self.needs(experiment),
+                **shared,
+            )
+            for method in methods
+            for metric in metrics
+        ]
+
+    def needs(self, experiment: str) -> dict[str, str]:
         """Return what would fill the row."""
         return {
             "file": f"logits/{self.file} in the data directory: an array `logits` of shape "
             f"({self.rows}, {self.classes}), those of {self.model} on the {self.dataset} test "
             f"set, and an array `labels` of shape ({self.rows},)",
-            "hardware": "a GPU to train the network, or somebody's published logits",
-            "command": f"temperance reproduce {item} --cells {self.group} --data DIR",
+            "hardware": "a GPU to train the network (temperance_lab.networks has its architecture "
+            "and recipe), or somebody's published logits",
+            "command": f"temperance-lab reproduce {experiment} --cells {self.group} --data DIR",
         }
 
 
@@ -122,7 +147,15 @@ ROWS = (
         prefix="test_",
         caveat="DenseNet-40 of Kull et al. (2019)",
     ),
-    Row("CIFAR10", "DenseNet100", "cifar10_densenet100.npz"),
+    Row(
+        "CIFAR10",
+        "DenseNet100",
+        "cifar10_densenet100_bc.npz",
+        "nearest",
+        caveat="DenseNet-BC-100, public weights, on 8,000 of the 10,000 test images",
+        here="DenseNet-BC-100",
+        rows=8_000,
+    ),
     Row(
         "CIFAR10",
         "ResNet110",
@@ -139,7 +172,15 @@ ROWS = (
         caveat="a public VGG-16 with batch normalisation",
     ),
     Row("CIFAR100", "DenseNet40", "cifar100_densenet40.npz", "exact"),
-    Row("CIFAR100", "DenseNet100", "cifar100_densenet100.npz", classes=100),
+    Row(
+        "CIFAR100",
+        "DenseNet100",
+        "cifar100_densenet100_bc.npz",
+        "nearest",
+        caveat="DenseNet-BC-100, public softmax outputs",
+        here="DenseNet-BC-100",
+        classes=100,
+    ),
     Row(
         "CIFAR100",
         "ResNet110",
@@ -149,7 +190,15 @@ ROWS = (
         here="ResNet56",
     ),
     Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
-    # Not a row of the paper, but a network more.
+    # Two networks more, which are no rows of the paper.
+    Row(
+        "CIFAR100",
+        "WideResNet16-4",
+        "cifar100_wideresnet16_4.npz",
+        "nearest",
+        caveat="not in the paper; WideResNet-16-4 beside WideResNet40-4, public softmax outputs",
+        classes=100,
+    ),
     Row("CIFAR100", "VGG16", "cifar100_vgg16_bn.npz", "nearest", caveat="not in the paper"),
 )
 
@@ -159,9 +208,9 @@ QUICK = (
 )
 
 
-def rows(bench: Bench) -> tuple[Row, ...]:
+def rows(data: ExperimentData) -> tuple[Row, ...]:
     """Return the rows to run."""
-    return QUICK if bench.quick else ROWS
+    return QUICK if data.quick else ROWS
 
 
 def title(group: str) -> str:

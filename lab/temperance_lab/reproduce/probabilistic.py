@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from temperance_lab.reproduce.bench import Shift
+from temperance_lab.reproduce.experiment_data import Shift
 from temperance_lab.reproduce.protocol import draw_shifted, over_draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from temperance_lab.reproduce.bench import Bench
+    from temperance_lab.reproduce.experiment_data import ExperimentData
     from temperance_lab.reproduce.record import Record
 
 METRICS = ("accuracy", "brier", "nll", "ece")
@@ -31,32 +31,34 @@ SETTINGS = {
 }
 
 
-def groups(item: str, bench: Bench) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
+def groups(
+    experiment: str, data: ExperimentData
+) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
     """Return the settings of ``probabilistic`` or of ``combination``."""
-    run = _compared if item == "probabilistic" else _combined
-    return {name: partial(run, bench, name) for name in SETTINGS}
+    run = _compared if experiment == "probabilistic" else _combined
+    return {name: partial(run, data, name) for name in SETTINGS}
 
 
-def _compared(bench: Bench, group: str, methods: Sequence[str]) -> list[Record]:
+def _compared(data: ExperimentData, group: str, methods: Sequence[str]) -> list[Record]:
     """Single network with every method, and the baselines as they come; the same draws for all."""
     own = [m for m in methods if m not in BASELINES]
-    records = _measured(bench, "probabilistic", group, "member_00", own, str)
+    records = _measured(data, "probabilistic", group, "member_00", own, str)
     for name, kind in BASELINES.items():
         if name in methods:
             records += _measured(
-                bench, "probabilistic", group, kind, ["uncalibrated"], lambda _, name=name: name
+                data, "probabilistic", group, kind, ["uncalibrated"], lambda _, name=name: name
             )
     return records
 
 
-def _combined(bench: Bench, group: str, methods: Sequence[str]) -> list[Record]:
+def _combined(data: ExperimentData, group: str, methods: Sequence[str]) -> list[Record]:
     """Every method on top of the ensemble and of ll-Dropout."""
     records = []
     for name, kind in BASELINES.items():
         asked = [m for m in COMBINED if f"{name} + {m}" in methods]
         asked += ["uncalibrated"] if name in methods else []
         records += _measured(
-            bench,
+            data,
             "combination",
             group,
             kind,
@@ -73,8 +75,8 @@ def combinations() -> tuple[str, ...]:
 
 
 def _measured(
-    bench: Bench,
-    item: str,
+    data: ExperimentData,
+    experiment: str,
     group: str,
     kind: str,
     methods: Sequence[str],
@@ -83,12 +85,12 @@ def _measured(
     if not methods:
         return []
     task_name, shift = SETTINGS[group]
-    task = bench.task(task_name)
-    source, target = bench.source(task, kind), bench.shifted(task, kind, shift)
-    draws = over_draws(draw_shifted(source, target), methods, bench.n_draws)
+    task = data.task(task_name)
+    source, target = data.source(task, kind), data.shifted(task, kind, shift)
+    draws = over_draws(draw_shifted(source, target), methods, data.n_draws)
     records = draws.records(
         METRICS,
-        item=item,
+        experiment=experiment,
         group=group,
         setting=shift.name,
         x=shift.degree,

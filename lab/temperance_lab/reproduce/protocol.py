@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.progress import tracked
 from temperance.metrics import evaluate
-from temperance_lab.reproduce.methods import Case, fit
+from temperance_lab.progress import tracked
+from temperance_lab.reproduce.methods import FitInput, fit
 from temperance_lab.reproduce.record import Record, measured
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.maps import Map
-    from temperance_lab.reproduce.bench import Logits
+    from temperance_lab.reproduce.experiment_data import Logits
+    from temperance_lab.reproduce.methods import Fitted
 
     Judged = tuple[NDArray[np.float64], NDArray[np.int64]]
-    Draw = Callable[[np.random.Generator], tuple[Case, Judged]]
+    Draw = Callable[[np.random.Generator], tuple[FitInput, Judged]]
 
 __all__ = ["Draws", "draw_fifth", "draw_shifted", "over_draws"]
 
@@ -66,9 +66,9 @@ def over_draws(draw: Draw, methods: Iterable[str], n_draws: int, seed: int = 0) 
     values = {m: {metric: [] for metric in METRICS} for m in methods}
     notes: dict[str, Counter[str]] = {m: Counter() for m in methods}
     for i in tracked(range(n_draws), "draws"):
-        case, judged = draw(np.random.default_rng([seed, i]))
+        given, judged = draw(np.random.default_rng([seed, i]))
         for method in methods:
-            fitted, note = fit(method, case)
+            fitted, note = fit(method, given)
             if note:
                 notes[method][note] += 1
             for metric, value in judge(fitted, *judged).items():
@@ -76,10 +76,10 @@ def over_draws(draw: Draw, methods: Iterable[str], n_draws: int, seed: int = 0) 
     return Draws(values, notes)
 
 
-def judge(fitted: Map, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:
+def judge(fitted: Fitted, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:
     """Return the metrics of a map on labelled rows; accuracy in per cent."""
     result = evaluate(np.asarray(fitted(z)), y)
-    t = fitted.parameters().get("temperature")
+    t = getattr(fitted, "temperature", None)
     return {
         "accuracy": 100 * result.accuracy,
         "nll": result.nll,
@@ -90,35 +90,49 @@ def judge(fitted: Map, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str
 
 
 def draw_fifth(logits: Logits, *, noise: float = 0.0, n: int | None = None) -> Draw:
-    """Rows of one domain; a share ``noise`` of the labels to calibrate on is replaced by others.
+    """Draw rows of one domain; a share ``noise`` of their labels is replaced by others.
 
-    Labels wrong at a small noise are wrong at a larger one. ``n`` rows, in place of a fifth, are
-    judged on all rows, so that every number of rows is judged on the same ones.
+    A fifth is drawn by class, as the authors' code draws: every class has the share of the test
+    set. Labels wrong at a small noise are wrong at a larger one. ``n`` rows, drawn at random in
+    place of a fifth, are judged on all rows, so that every number of rows is judged on the same.
     """
 
-    def draw(rng: np.random.Generator) -> tuple[Case, Judged]:
+    def draw(rng: np.random.Generator) -> tuple[FitInput, Judged]:
         z, y = logits.z, logits.y
         order = rng.permutation(len(y))
-        here = order[: len(y) // SHARE if n is None else n]
-        there = order[len(here) :] if n is None else order
+        here = order[:n] if n is not None else stratified(y[order], order, len(y) // SHARE)
+        there = order if n is not None else np.setdiff1d(order, here)
         wrong = (y[here] + rng.integers(1, z.shape[1], len(here))) % z.shape[1]
         labels = np.where(rng.random(len(here)) < noise, wrong, y[here])
-        return Case(z[here], labels, logits.prior), (z[there], y[there])
+        return FitInput(z[here], labels, logits.prior), (z[there], y[there])
 
     return draw
 
 
+def stratified(classes: NDArray[np.int64], rows: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    """Return ``n`` of the rows, of each class its share; the largest remainders get one more."""
+    counts = np.bincount(classes)
+    wanted = counts * n / len(rows)
+    take = wanted.astype(np.intp)
+    more = np.argsort(take - wanted, kind="stable")[: n - take.sum()]
+    take[more] += 1
+    rank = np.empty(len(rows), np.intp)  # place of each row among those of its class
+    for label, count in enumerate(counts):
+        rank[classes == label] = np.arange(count)
+    return rows[rank < take[classes]]
+
+
 def draw_shifted(source: Logits, target: Logits, *, n: int | None = None) -> Draw:
-    """Rows of a shifted domain, and as many labelled rows from before the shift.
+    """Draw rows of a shifted domain, and as many labelled rows from before the shift, at random.
 
     Without ``n``, 2,000 rows, which are a fifth of the paper's test sets, or half of a small one.
     """
     here = min(ROWS, len(target.y) // 2) if n is None else n
 
-    def draw(rng: np.random.Generator) -> tuple[Case, Judged]:
-        case, (z, y) = draw_fifth(target, n=here)(rng)
+    def draw(rng: np.random.Generator) -> tuple[FitInput, Judged]:
+        given, (z, y) = draw_fifth(target, n=here)(rng)
         few = rng.permutation(len(source.y))[:here]
-        case = replace(case, source=(source.z[few], source.y[few]))
-        return case, (z, y) if n is not None else (z[here:], y[here:])
+        given = replace(given, source=(source.z[few], source.y[few]))
+        return given, (z, y) if n is not None else (z[here:], y[here:])
 
     return draw

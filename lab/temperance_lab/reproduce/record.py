@@ -1,21 +1,23 @@
 """One record for every number: what the paper prints, what was measured, and from which bytes.
 
-A record is a JSON object on a line of its own in a file of its group. Numbers are numbers. A cell
+The records of an experiment are one JSON file: a line for every group and degree, with the fields
+that all its records share, the names of the other fields, and a short list for each record. A cell
 that could not be run has ``reproduced`` null and says in ``needs`` which file or machine is missing
-and which command would fill it; it is never filled otherwise.
+and which command would fill it; the cell is never filled otherwise.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from temperance._core.checks import InputError
-from temperance._version import __version__
+from temperance import InputError, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +33,10 @@ EVIDENCE = {
     "missing": "not run here",
 }
 LEVEL = 0.95
+PRINTED_DRAWS = 20  # of the paper's means
+AGREEMENT = 2.0  # standard errors of the difference of two means
+DIGITS = 5  # significant digits of a stored number
+SHA_DIGITS = 16  # hexadecimal digits kept of a sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +45,21 @@ class Record:
 
     Attributes
     ----------
-    item, group, dataset, model, setting, x, method, metric
+    experiment, group, dataset, model, setting, x, method, metric
         Which number this is: ``x`` is the degree of a shift, the share of noise or a number of
         rows, ``setting`` the name of the shift.
     reported : dict or None
         ``mean`` and ``std`` that the paper prints.
-    reproduced, sd, interval, draws
-        Mean and standard deviation over the draws, and the 95 % t-interval of that mean.
-    tolerance, agrees
-        Largest difference that counts as agreement, and whether it is kept: two of the printed
-        standard deviations and half of the last printed digit. Only where the logits
-        are the authors' own, for other weights have other numbers.
+    reproduced, sd, draws
+        Mean and standard deviation over the draws, and their number.
     evidence
         A key of `EVIDENCE`.
     data, weights
-        sha256 of the logits, and of the network that made them where it was trained here.
+        First digits of the sha256 of the logits, and of the network's file where the network was
+        trained here.
     """
 
-    item: str
+    experiment: str
     group: str
     dataset: str
     model: str
@@ -67,10 +70,7 @@ class Record:
     reported: dict[str, float] | None = None
     reproduced: float | None = None
     sd: float | None = None
-    interval: tuple[float, float] | None = None
     draws: int = 0
-    tolerance: float | None = None
-    agrees: bool | None = None
     evidence: str = "missing"
     data: str | None = None
     weights: str | None = None
@@ -88,65 +88,94 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two records the same cell."""
-        return (self.item, self.group, self.setting, self.x, self.method, self.metric)
+        """Fields that make two records the same cell."""
+        return (self.experiment, self.group, self.setting, self.x, self.method, self.metric)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % t-interval of the mean over draws."""
+        if self.reproduced is None or self.sd is None or self.draws < 2:
+            return None
+        quantile = float(stats.t.ppf((1 + LEVEL) / 2, self.draws - 1))
+        half = quantile * self.sd / math.sqrt(self.draws)
+        return self.reproduced - half, self.reproduced + half
+
+    @property
+    def z(self) -> float | None:
+        """Difference from the print, beyond its last digit, in standard errors of two means.
+
+        Only where the logits are the authors' own: other weights have other numbers. Draws count
+        as independent, which draws of a fifth of one test set are but roughly.
+        """
+        if self.reported is None or self.reproduced is None or self.evidence != "exact":
+            return None
+        half_digit = 0.5 * 10 ** -(2 if self.metric == "accuracy" else 4)
+        off = max(abs(self.reproduced - self.reported["mean"]) - half_digit, 0.0)
+        error = math.hypot(
+            (self.sd or 0.0) / math.sqrt(self.draws),
+            self.reported["std"] / math.sqrt(PRINTED_DRAWS),
+        )
+        return off / error if error else math.inf if off else 0.0
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the mean is the printed one: at most two standard errors apart."""
+        return None if self.z is None else self.z <= AGREEMENT
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it, with six digits: more would be noise."""
+        """Return the record as JSON has it, rounded to five digits: more would be noise."""
         return _rounded(asdict(self))
+
+
+FIELDS = tuple(field.name for field in fields(Record))
 
 
 def measured(values: ArrayLike, reported: dict[str, float] | None, evidence: str) -> dict[str, Any]:
     """Return the fields that follow from the values of the draws."""
     v = np.asarray(values, np.float64)
-    mean, sd = float(v.mean()), float(v.std(ddof=1))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(v) - 1)) * sd / np.sqrt(len(v))
-    out: dict[str, Any] = {
+    return {
         "reported": reported,
-        "reproduced": mean,
-        "sd": sd,
-        "interval": (mean - half, mean + half),
+        "reproduced": float(v.mean()),
+        "sd": float(v.std(ddof=1)),
         "draws": len(v),
         "evidence": evidence,
     }
-    if reported is not None and evidence == "exact":
-        out["tolerance"] = 2 * reported["std"] + 0.5 * 10 ** -_digits(reported["mean"])
-        out["agrees"] = abs(mean - reported["mean"]) <= out["tolerance"]
-    return out
 
 
-def _digits(value: float) -> int:
-    """Return the decimals that the paper prints: two for percent, four for the rest."""
-    return 2 if value > 10 else 4
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    return (
+        {key: _rounded(part) for key, part in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def write(path: Path, records: list[Record]) -> None:
-    """Write the records of a group, whole or not at all."""
+    """Write the records of an experiment, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(r.to_dict(), ensure_ascii=False) for r in records)
+    tables = groupby(records, key=lambda r: (r.group, r.x))
+    lines = ",\n".join(_line([r.to_dict() for r in some]) for _, some in tables)
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     partial.replace(path)
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, tuple | list) else value
+def _line(rows: list[dict[str, Any]]) -> str:
+    """Return records of one group and degree: shared fields once, the others in columns."""
+    shared = {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)}
+    columns = [name for name in FIELDS if name not in shared]
+    table = {"shared": shared, "columns": columns, "rows": [[r[c] for c in columns] for r in rows]}
+    return json.dumps(table, ensure_ascii=False, separators=(",", ":"))
 
 
 def read(path: Path) -> list[Record]:
-    """Read the records of a group back."""
-    known = {field.name for field in fields(Record)}
+    """Read the records of an experiment back."""
     records = []
-    for facts in json.loads(path.read_text(encoding="utf-8")):
-        if not isinstance(facts, dict) or set(facts) != known:
-            msg = f"{path.name} must hold records. Fields differ: {sorted(set(facts) ^ known)}."
-            raise InputError(msg)
-        interval = facts["interval"]
-        records.append(
-            Record(**{**facts, "interval": None if interval is None else tuple(interval)})
-        )
+    for table in json.loads(path.read_text(encoding="utf-8")):
+        for row in table["rows"]:
+            facts = table["shared"] | dict(zip(table["columns"], row, strict=True))
+            if set(facts) != set(FIELDS):
+                odd = sorted(set(facts) ^ set(FIELDS))
+                raise InputError(f"{path.name} must hold records. Fields differ: {odd}.")
+            records.append(Record(**facts))
     return records

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from temperance_lab.reproduce.bench import Shift
+from temperance_lab.reproduce.experiment_data import Shift
 from temperance_lab.reproduce.protocol import draw_shifted, over_draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from temperance_lab.reproduce.bench import Bench
+    from temperance_lab.reproduce.experiment_data import ExperimentData
     from temperance_lab.reproduce.record import Record
 
 METRICS = ("accuracy", "brier", "nll", "ece", "temperature")
@@ -30,7 +30,6 @@ CORRUPTIONS = (
     "fog",
     "frost",
     "gaussian_blur",
-    "gaussian_noise",
     "glass_blur",
     "impulse_noise",
     "pixelate",
@@ -44,30 +43,32 @@ CORRUPTED = {f"CIFAR10-{name}": ("cifar10", name, SEVERITIES) for name in CORRUP
 }
 
 
-def groups(item: str, bench: Bench) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
+def groups(
+    experiment: str, data: ExperimentData
+) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
     """Return the panels of ``figure-shift`` or of ``figure-corruptions``."""
-    panels = SHIFTS if item == "figure-shift" else CORRUPTED
-    return {name: partial(_panel, item, bench, name, *panel) for name, panel in panels.items()}
+    panels = SHIFTS if experiment == "figure-shift" else CORRUPTED
+    return {name: partial(_panel, experiment, data, name, *panel) for name, panel in panels.items()}
 
 
 def _panel(
-    item: str,
-    bench: Bench,
+    experiment: str,
+    data: ExperimentData,
     group: str,
     task_name: str,
     shift: str,
     degrees: Sequence[int],
     methods: Sequence[str],
 ) -> list[Record]:
-    task = bench.task(task_name)
-    source = bench.source(task, "network")
+    task = data.task(task_name)
+    source = data.source(task, "network")
     records = []
     for degree in degrees:
-        target = bench.shifted(task, "network", Shift(shift, degree))
-        draws = over_draws(draw_shifted(source, target), methods, bench.n_draws)
+        target = data.shifted(task, "network", Shift(shift, degree))
+        draws = over_draws(draw_shifted(source, target), methods, data.n_draws)
         records += draws.records(
             METRICS,
-            item=item,
+            experiment=experiment,
             group=group,
             setting=shift,
             x=degree,

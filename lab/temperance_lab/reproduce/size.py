@@ -1,7 +1,7 @@
 """Appendix C.4 and the supplement: how much the number of calibration rows decides.
 
-On the paper's three shifts and on every network without a shift; up to ten thousand rows, where
-the paper stops at two thousand.
+On every degree of the paper's three shifts and on every network without a shift; there and for one
+degree of each shift up to ten thousand rows, where the paper stops at two thousand.
 """
 
 from __future__ import annotations
@@ -9,58 +9,73 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from temperance_lab.reproduce.bench import Shift
+from temperance_lab.reproduce.experiment_data import Shift
 from temperance_lab.reproduce.paper_rows import Row, rows
 from temperance_lab.reproduce.protocol import draw_fifth, draw_shifted, over_draws
+from temperance_lab.reproduce.shift import SHIFTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from temperance_lab.reproduce.bench import Bench
+    from temperance_lab.reproduce.experiment_data import ExperimentData
     from temperance_lab.reproduce.record import Record
 
-ITEM = "sample-size"
+EXPERIMENT = "sample-size"
 SIZES = (30, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 METRICS = ("nll", "brier", "temperature")
 METHODS = ("uncalibrated", "TS", "ATS", "UTS", "UTS in bags", "prior-matched", "TS-Target")
+FEW = 2_000  # rows up to which the paper's figure goes
+# Every degree of the paper's three shifts, up to 2,000 rows; of one degree each, all sizes.
+ALL_SIZES = ("MNIST-rotation-45", "MNIST-rolling-6", "CIFAR10-gaussian_noise-3")
 SHIFTED = {
-    "MNIST-rotation-45": ("mnist", Shift("rotation", 45)),
-    "MNIST-rolling-6": ("mnist", Shift("rolling", 6)),
-    "CIFAR10-gaussian_noise-3": ("cifar10", Shift("gaussian_noise", 3)),
+    f"{group}-{degree}": (task, Shift(shift, degree))
+    for group, (task, shift, degrees) in SHIFTS.items()
+    for degree in degrees
+    if degree
 }
 JUDGED = "judged on all test rows, the drawn ones among them"
 AS_MANY = "of the source as many rows, or all it has"
 EXPENSIVE = 2_000  # rows beyond which ATS, whose claim is about few, is left out
 
 
-def groups(bench: Bench) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
-    """Return the shifts, and the networks whose logits are there."""
-    unshifted = {r.group: partial(_unshifted, bench, r) for r in rows(bench) if r.available(bench)}
-    return {name: partial(_shifted, bench, name) for name in SHIFTED} | unshifted
+def groups(data: ExperimentData) -> dict[str, Callable[[Sequence[str]], list[Record]]]:
+    """Return the shifts and the networks; of networks whose logits are missing, what they need."""
+    unshifted = {r.group: partial(_unshifted, data, r) for r in rows(data)}
+    return {name: partial(_shifted, data, name) for name in SHIFTED} | unshifted
 
 
-def _unshifted(bench: Bench, row: Row, methods: Sequence[str]) -> list[Record]:
-    logits = row.logits(bench)
+def _unshifted(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[Record]:
+    if not row.available(data):
+        return row.missing(EXPERIMENT, methods, ("temperature",), setting="rows", x=30)
+    logits = row.logits(data)
     records = []
     for n in _sizes(len(logits.y)):
         asked = [m for m in methods if m != "TS-Target" and (m != "ATS" or n <= EXPENSIVE)]
-        draws = over_draws(draw_fifth(logits, n=n), asked, bench.n_draws)
-        shared: dict[str, Any] = row.fields(logits) | {"item": ITEM, "setting": "rows", "x": n}
+        draws = over_draws(draw_fifth(logits, n=n), asked, data.n_draws)
+        shared: dict[str, Any] = row.fields(logits) | {
+            "experiment": EXPERIMENT,
+            "setting": "rows",
+            "x": n,
+        }
         shared["caveat"] = "; ".join(filter(None, (row.caveat, JUDGED)))
         records += draws.records(METRICS, **shared)
     return records
 
 
-def _shifted(bench: Bench, name: str, methods: Sequence[str]) -> list[Record]:
+def _shifted(data: ExperimentData, name: str, methods: Sequence[str]) -> list[Record]:
     task_name, shift = SHIFTED[name]
-    task = bench.task(task_name)
-    source = bench.source(task, "network")
-    target = bench.shifted(task, "network", shift)
+    task = data.task(task_name)
+    source = data.source(task, "network")
+    target = data.shifted(task, "network", shift)
     records = []
-    for n in _sizes(len(target.y)):
+    for n in _sizes(len(target.y) if name in ALL_SIZES else min(FEW, len(target.y))):
         asked = [m for m in methods if m != "ATS"]
-        draws = over_draws(draw_shifted(source, target, n=n), asked, bench.n_draws)
-        shared: dict[str, Any] = task.fields(target) | {"item": ITEM, "setting": "rows", "x": n}
+        draws = over_draws(draw_shifted(source, target, n=n), asked, data.n_draws)
+        shared: dict[str, Any] = task.fields(target) | {
+            "experiment": EXPERIMENT,
+            "setting": "rows",
+            "x": n,
+        }
         shared |= {"group": name, "caveat": f"network trained here; {JUDGED}; {AS_MANY}"}
         records += draws.records(METRICS, **shared)
     return records

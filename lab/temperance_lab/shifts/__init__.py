@@ -1,7 +1,7 @@
-"""Shifts of the paper's experiments, on whole batches of images.
+"""Shifts of the paper's experiments, on batches of images.
 
-Images are ``uint8``, (N, H, W, C) or grey (N, H, W), from 28 × 28 to 224 × 224 pixels and beyond;
-the answer has the same shape and type.
+Images are ``uint8``, (N, H, W, C) or grey (N, H, W), from 8 pixels a side; results have the shape
+and the type of the input. Blurs, warps, colour spaces and JPEG are those of OpenCV and Pillow.
 """
 
 from __future__ import annotations

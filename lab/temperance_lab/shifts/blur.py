@@ -13,67 +13,54 @@ constant image stays as it is. The weights:
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import cv2
 import numpy as np
 
-from temperance_lab.shifts.images import from_planes, to_planes
-from temperance_lab.shifts.planes import (
-    PlaneFilter,
-    filter_matrix,
-    gaussian_kernel,
-    gaussian_matrix,
-    interpolation_matrix,
-)
+from temperance_lab.shifts.images import to_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance_lab.shifts.draws import Draws
-    from temperance_lab.shifts.planes import Matrix
+    from temperance_lab.shifts.registry import Image
+
+TRUNCATE = 4.0  # standard deviations at which a Gaussian filter ends
 
 
-def gaussian(x: NDArray[np.uint8], sigma: float, _draws: Draws) -> NDArray[np.uint8]:
-    """Blur by a Gaussian of standard deviation ``sigma`` pixels."""
-    return from_planes(gaussian_filter(*x.shape[1:3], sigma)(to_planes(x)))
-
-
-@lru_cache
-def gaussian_filter(height: int, width: int, sigma: float) -> PlaneFilter:
-    """Gaussian filter of planes whose last pixels are repeated beyond the border."""
-    down, across = (gaussian_matrix(side, sigma, "nearest") for side in (height, width))
-    return PlaneFilter((down, across))
-
-
-def defocus(
-    x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws
-) -> NDArray[np.uint8]:
-    """Blur by a disc: ``constants`` are its radius and the width of its smoothed rim."""
-    return from_planes(_disc_filter(*x.shape[1:3], *constants)(to_planes(x)))
-
-
-@lru_cache
-def _disc_filter(height: int, width: int, radius: float, rim: float) -> PlaneFilter:
-    """Sum a disc chord by chord: those of one length are one term."""
-    down = np.arange(-int(radius), int(radius) + 1)
-    half = np.sqrt(radius**2 - down**2).astype(int)
-    pixels = (2 * half + 1).sum()
-    smooth = gaussian_kernel(rim, 2 if radius > 8 else 1)
-
-    def matrix(length: int, kernel: NDArray[np.floating]) -> Matrix:
-        return filter_matrix(length, np.convolve(kernel, smooth), "mirror")
-
-    return PlaneFilter(
-        *(
-            (matrix(height, (half == length) / pixels), matrix(width, np.ones(2 * length + 1)))
-            for length in np.unique(half)
-        )
+def smooth(plane: NDArray[Any], sigma: float) -> NDArray[np.float32]:
+    """Filter by a Gaussian of ``sigma`` pixels; the last pixel is repeated beyond the border."""
+    size = 2 * int(TRUNCATE * sigma + 0.5) + 1
+    return cv2.GaussianBlur(
+        plane.astype(np.float32), (size, size), sigma, borderType=cv2.BORDER_REPLICATE
     )
 
 
-def glass(
-    x: NDArray[np.uint8], constants: tuple[float, int, int], draws: Draws
-) -> NDArray[np.uint8]:
+def gaussian(x: Image, sigma: float, _rng: np.random.Generator) -> NDArray[np.float32]:
+    """Blur by a Gaussian of standard deviation ``sigma`` pixels."""
+    return smooth(x, sigma)
+
+
+def defocus(
+    x: Image, constants: tuple[float, float], _rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Blur by a disc: ``constants`` are its radius and the width of its smoothed rim."""
+    return cv2.filter2D(
+        x.astype(np.float32), -1, _disc(*constants), borderType=cv2.BORDER_REFLECT_101
+    )
+
+
+@lru_cache
+def _disc(radius: float, rim: float) -> NDArray[np.float32]:
+    """Weights of a disc, smoothed by a Gaussian on 3 × 3 pixels, on 5 × 5 beyond radius 8."""
+    margin = 2 if radius > 8 else 1
+    across = np.arange(-int(radius) - margin, int(radius) + margin + 1)
+    disc = (np.hypot(across[:, np.newaxis], across) <= radius).astype(np.float32)
+    rims = cv2.getGaussianKernel(2 * margin + 1, rim, cv2.CV_32F)
+    return cv2.sepFilter2D(disc / disc.sum(), -1, rims, rims, borderType=cv2.BORDER_CONSTANT)
+
+
+def glass(x: Image, constants: tuple[float, int, int], rng: np.random.Generator) -> Image:
     """Blur, scatter and blur: ``constants`` are σ, the reach of the scatter and its rounds.
 
     A pixel takes the colour of one up to ``reach`` pixels above or left of it, or ``reach - 1``
@@ -81,87 +68,61 @@ def glass(
     in fact copies them, one after the other (with a reach of 1 the order does not matter).
     """
     sigma, reach, rounds = constants
-    n, height, width, channels = x.shape
-    x = gaussian(x, sigma, draws)
-    pixels = x.reshape(-1, channels)
-    down = np.arange(reach + 1, height - reach + 1)
-    right = np.arange(reach + 1, width - reach + 1)
-    place = (np.arange(n)[:, np.newaxis] * height + down)[:, :, np.newaxis] * width + right
-    for turn in range(rounds):
-        step = draws.bits(f"round {turn}", (*place.shape, 2)) % np.uint16(2 * reach)
-        origin = place - reach * (width + 1)
-        origin += step[..., 0] * np.intp(width)
-        origin += step[..., 1]
-        x[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1] = pixels[origin]
-    return gaussian(x, sigma, draws)
+    height, width, _ = x.shape
+    x = to_bytes(smooth(x, sigma)).reshape(x.shape)
+    inner = slice(reach + 1, height - reach + 1), slice(reach + 1, width - reach + 1)
+    rows, columns = np.arange(height)[inner[0], np.newaxis], np.arange(width)[inner[1]]
+    for _ in range(rounds):
+        down, right = rng.integers(-reach, reach, (2, len(rows), len(columns)), np.int16)
+        x[inner] = x[rows + down, columns + right]
+    return to_bytes(smooth(x, sigma))
 
 
-def motion(
-    x: NDArray[np.uint8], constants: tuple[int, float], draws: Draws
-) -> NDArray[np.floating]:
+def motion(x: Image, constants: tuple[int, float], rng: np.random.Generator) -> NDArray[np.float32]:
     """Blur along a line: ``constants`` are the radius r and σ."""
-    angle = np.pi / 2 * (draws.uniform("angle", (len(x),)) - 0.5)
-    return streak(x, *constants, angle)
+    return streak(x.astype(np.float32), *constants, np.pi / 2 * (rng.random() - 0.5))
 
 
-def streak(
-    x: NDArray[np.generic], radius: int, sigma: float, angle: NDArray[np.floating]
-) -> NDArray[np.floating]:
-    """Σ w_i x(p + i·(sin, cos)) with w_i ∝ exp(-i²/2σ²), i = 0…2·radius; one angle per image."""
-    n, height, width, _ = x.shape
-    steps, weights = streak_weights(radius, sigma)
-    reach = int(steps[-1])
-    padded = np.pad(x, ((0, 0), (reach, reach), (reach, reach), (0, 0)), mode="edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (1, 2))
-    windows = windows.transpose(0, 1, 2, 4, 5, 3)
-    image = np.arange(n)
-    total = np.zeros(x.shape, np.float32)
-    for i, weight in zip(steps, weights, strict=True):
-        down = reach + np.rint(i * np.sin(angle)).astype(np.intp)
-        right = reach + np.rint(i * np.cos(angle)).astype(np.intp)
-        total += windows[image, down, right] * weight
+def streak(x: NDArray[np.float32], radius: int, sigma: float, angle: float) -> NDArray[np.float32]:
+    """Σ w_i x(p + i·(sin, cos)) with w_i ∝ exp(-i²/2σ²), i = 0…2·radius."""
+    height, width = x.shape[:2]
+    weights = np.exp(-0.5 * (np.arange(2 * radius + 1) / sigma) ** 2)
+    weights = weights[weights > 1e-4 * weights.sum()]  # the rest changes no grey value
+    reach = len(weights) - 1
+    wide = cv2.copyMakeBorder(x, reach, reach, reach, reach, cv2.BORDER_REPLICATE)
+    total = np.zeros_like(wide[reach : reach + height, reach : reach + width])
+    for i, weight in enumerate(weights / weights.sum()):
+        down, right = reach + round(i * np.sin(angle)), reach + round(i * np.cos(angle))
+        cv2.scaleAdd(wide[down : down + height, right : right + width], weight, total, total)
     return total
 
 
-@lru_cache
-def streak_weights(radius: int, sigma: float) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
-    """Steps 0, 1, … along a streak and their weights."""
-    steps = np.arange(2 * radius + 1)
-    weights = np.exp(-0.5 * (steps / sigma) ** 2)
-    steps = steps[weights > 1e-4 * weights.sum()]  # fewer steps: the rest moves no grey value
-    return steps, (weights[steps] / weights[steps].sum()).astype(np.float32)
+def zoom(
+    x: Image, constants: tuple[float, float], _rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Blur by magnification: ``constants`` are its limit and step; factor 1 counts twice."""
+    factors = np.arange(1, *constants)
+    scene = x.astype(np.float32)
+    total = scene.copy().reshape(np.squeeze(scene).shape)
+    for factor in factors:
+        total += magnify(scene, factor)
+    return total / (len(factors) + 1)
 
 
-def zoom(x: NDArray[np.uint8], constants: tuple[float, float], _draws: Draws) -> NDArray[np.uint8]:
-    """Blur by magnification: ``constants`` are its limit and step."""
-    return from_planes(_zoom_filter(*x.shape[1:3], *constants)(to_planes(x)))
+def magnify(plane: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
+    """Magnify the middle of an image, with linear interpolation.
 
-
-@lru_cache
-def _zoom_filter(height: int, width: int, limit: float, step: float) -> PlaneFilter:
-    factors = zoom_factors(limit, step)
-    share = np.float32(1 / len(factors))
-    return PlaneFilter(*((share * zoom_matrix(height, f), zoom_matrix(width, f)) for f in factors))
-
-
-def zoom_factors(limit: float, step: float) -> list[float]:
-    """Return the magnifications whose mean is shown; the image itself is there twice."""
-    return [1.0, *np.arange(1, limit, step)]
-
-
-def zoom_matrix(length: int, factor: float) -> Matrix:
-    """Matrix that magnifies the middle of a line of pixels."""
-    return interpolation_matrix(length, zoom_positions(length, factor))
-
-
-def zoom_positions(length: int, factor: float) -> NDArray[np.floating]:
-    """Where the pixels of a line come from when its middle is magnified.
-
-    As published, a whole number of pixels is cut out and blown up to the nearest whole number, so
+    As published, a whole number of pixels is cut out and enlarged to the nearest whole number, so
     the centre may move by half a pixel.
     """
-    cut = int(np.ceil(length / factor))
-    blown = round(cut * factor)
-    shown = np.arange(length) + (blown - length) // 2
-    places = (length - cut) // 2 + shown * (cut - 1) / (blown - 1)
-    return np.clip(places, 0, length - 1)
+    height, width = plane.shape[:2]
+    move = np.zeros((2, 3))
+    for axis, length in enumerate((width, height)):
+        cut = int(np.ceil(length / factor))
+        enlarged = round(cut * factor)
+        move[axis, axis] = (cut - 1) / (enlarged - 1)
+        move[axis, 2] = (length - cut) // 2 + (enlarged - length) // 2 * move[axis, axis]
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    return cv2.warpAffine(
+        plane, move, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE
+    )

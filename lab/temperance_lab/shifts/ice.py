@@ -1,4 +1,4 @@
-"""Frozen window panes, grown from noise.
+"""Frozen window panes, made from noise.
 
 The published frost is cut out of photographs. These panes have their colours and contrasts, and
 like them crystals large and small: a crystal has a direction, and within it the ice is noise drawn

@@ -12,31 +12,29 @@ motion blur hardly differ.
 
 from __future__ import annotations
 
-import importlib
-import numbers
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.checks import InputError, check_choice, check_seed
-from temperance._core.kernels import fused
-from temperance._core.threads import n_threads
+from temperance_lab.checks import check_choice, check_integer, check_seed
 from temperance_lab.shifts import blur, digital, geometry, noise, weather
-from temperance_lab.shifts.draws import Draws
-from temperance_lab.shifts.images import SMALL, by_numpy, check_images, in_chunks
-from temperance_lab.shifts.jpeg import jpeg
+from temperance_lab.shifts.images import check_images, to_bytes
+from temperance_lab.shifts.weather import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+Image: TypeAlias = NDArray[np.uint8]  # (H, W, C)
 
 
 class Corruption(NamedTuple):
     """A change of images with its constants at severities 1 to 5."""
 
-    change: Callable[[NDArray[np.uint8], Any, Draws], NDArray[Any]]
+    change: Callable[[Image, Any, np.random.Generator], NDArray[Any]]
     cifar: tuple[Any, ...]
     imagenet: tuple[Any, ...]
 
@@ -128,7 +126,7 @@ TABLE = {
         ((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
         ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
     ),
-    "jpeg_compression": Corruption(jpeg, (80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),
+    "jpeg_compression": Corruption(digital.jpeg, (80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),
     "pixelate": Corruption(
         digital.pixelate, (0.95, 0.9, 0.85, 0.75, 0.65), (0.6, 0.5, 0.4, 0.3, 0.25)
     ),
@@ -139,10 +137,6 @@ TABLE = {
     ),
 }
 CORRUPTIONS = tuple(TABLE)
-# Those that draw no random numbers, among the compiled.
-FIXED = ("gaussian_blur", "defocus_blur", "zoom_blur", "contrast", "jpeg_compression", "pixelate")
-# Those that take little longer than a copy: threads are worth their start beyond so many bytes.
-LIGHT, MANY = ("contrast", "pixelate"), 1 << 24
 
 
 def corrupt(
@@ -178,47 +172,24 @@ def corrupt(
     Examples
     --------
     >>> import numpy as np
-    >>> from temperance import shifts
+    >>> from temperance_lab import shifts
     >>> grey = np.full((100, 32, 32, 3), 128, np.uint8)
     >>> noisy = shifts.corrupt(grey, "gaussian_noise", severity=5)  # σ = 0.10
     >>> round(float(noisy.std()) / 255, 3)
     0.1
     """
     x = check_images(images)
-    _, cifar, imagenet = TABLE[check_choice(name, CORRUPTIONS, "name")]
-    whole = isinstance(severity, numbers.Integral) and not isinstance(severity, bool)
-    if not whole or severity not in range(1, 6):
-        msg = f"severity must be an integer from 1 to 5. Got {severity!r} instead."
-        raise InputError(msg)
+    change, cifar, imagenet = TABLE[check_choice(name, CORRUPTIONS, "name")]
+    severity = check_integer(severity, "severity", low=1, high=5)
     constants = (cifar if max(x.shape[1:3]) <= SMALL else imagenet)[severity - 1]
-    return _changed(x, name, constants, seed).reshape(np.shape(images))
-
-
-def _changed(
-    x: NDArray[np.uint8], name: str, constants: Any, seed: int | np.random.Generator
-) -> NDArray[np.uint8]:
-    """Work in machine code and in threads, or where there is no Numba in NumPy."""
-    entropy = _drawn(seed) if type(seed) is int else int(check_seed(seed).integers(2**63))
-    change, compiled = TABLE[name].change, machine_code().get(name)
-    if compiled is None:
-        return in_chunks(x, by_numpy(lambda y, i: change(y, constants, Draws(entropy, name, i))))
-
-    def in_place(chunk: NDArray[np.uint8], out: NDArray[np.uint8], number: int) -> None:
-        compiled(chunk, constants, Draws(entropy, name, number), out)
-
-    threads = 1 if name in LIGHT and x.size < MANY else n_threads()
-    return in_chunks(x, in_place, threads, joined=name in FIXED)
-
-
-@lru_cache
-def _drawn(seed: int) -> int:
-    """Keep what a seed draws: to make its generator takes as long as to change an image."""
-    return int(check_seed(seed).integers(2**63))
-
-
-@cache
-def machine_code() -> dict[str, Callable[..., None]]:
-    """Return compiled corruptions by name; none without Numba, or where it is switched off."""
-    if fused() is None:
-        return {}
-    return importlib.import_module("temperance_lab.shifts.compiled").CHANGES
+    entropy = [int(check_seed(seed).integers(2**63)), zlib.crc32(name.encode())]
+    out = np.empty(x.shape, np.uint8)
+    bits = np.random.PCG64DXSM(entropy)
+    rng, start = np.random.Generator(bits), bits.state
+    for i, (image, corrupted) in enumerate(zip(x, out, strict=True)):
+        # Every image has a stretch of the stream of its own, 2^64 numbers long.
+        bits.state = start
+        bits.advance(i << 64)
+        changed = change(np.ascontiguousarray(image), constants, rng)
+        corrupted[:] = to_bytes(changed).reshape(corrupted.shape)
+    return out.reshape(np.shape(images))

@@ -13,122 +13,103 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 
-from temperance_lab.shifts.blur import gaussian_filter, streak, zoom_matrix
+from temperance_lab.shifts.blur import magnify, smooth, streak
 from temperance_lab.shifts.ice import frozen_panes
-from temperance_lab.shifts.images import SMALL, from_planes, to_planes
-from temperance_lab.shifts.planes import PlaneFilter, filter_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance_lab.shifts.draws import Draws
+    from temperance_lab.shifts.registry import Image
 
+SMALL = 64  # pixels: the longer side up to which images get the constants of CIFAR-10-C
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 WATER = np.array([175, 238, 238], np.float32)  # pale turquoise
 MUD = np.array([63, 42, 20], np.float32)
+# Slope down the diagonal, by which drops of water are lit.
+SLOPE = np.array([[-2, -1, 0], [-1, 0, 1], [0, 1, 2]], np.float32)
 
 
 def snow(
-    x: NDArray[np.uint8],
+    x: Image,
     constants: tuple[float, float, float, float, int, float, float],
-    draws: Draws,
-) -> NDArray[np.uint8]:
-    """Let it snow: flakes are peaks of magnified noise, streaked by the wind; the scene pales."""
-    mean, spread, magnify, threshold, radius, sigma, keep = constants
-    n, height, width, _ = x.shape
-    flakes = np.float32(mean) + np.float32(spread) * draws.normal("flakes", (n, height, width))
-    flakes = _magnifier(height, width, magnify)(flakes)
+    rng: np.random.Generator,
+) -> NDArray[np.float32]:
+    """Let snow fall: flakes are peaks of magnified noise, streaked by the wind; the scene pales."""
+    mean, deviation, factor, threshold, radius, sigma, keep = constants
+    angle = np.pi / 2 * (rng.random() - 1.5)  # down, within 45°
+    flakes = mean + deviation * rng.standard_normal(x.shape[:2], np.float32)
+    flakes = magnify(flakes, factor)
     flakes = np.clip(flakes, 0, 1) * (flakes >= threshold)
-    angle = np.pi / 2 * (draws.uniform("angle", (n,)) - 1.5)  # down, within 45°
-    flakes = 255 * streak(flakes[..., np.newaxis], radius, sigma, angle)[..., 0]
-    scene = to_planes(x)
-    pale = np.maximum(scene, np.float32(1.5) * _grey(scene) + np.float32(127.5))
-    fallen = flakes + flakes[:, ::-1, ::-1]
-    snowy = np.float32(keep) * scene + np.float32(1 - keep) * pale + fallen
-    return from_planes(np.minimum(snowy, 255))
+    flakes = 255 * streak(flakes, radius, sigma, angle)
+    scene = x.astype(np.float32)
+    grey = scene @ LUMA if x.shape[2] == 3 else scene[..., 0]
+    pale = np.maximum(scene, (1.5 * grey + 127.5)[..., np.newaxis])
+    fallen = flakes + flakes[::-1, ::-1]
+    return keep * scene + (1 - keep) * pale + fallen[..., np.newaxis]
 
 
-@lru_cache
-def _magnifier(height: int, width: int, factor: float) -> PlaneFilter:
-    return PlaneFilter((zoom_matrix(height, factor), zoom_matrix(width, factor)))
-
-
-def _grey(planes: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Luminance, (n, H, W)."""
-    if len(planes) == 1:
-        return planes[0]
-    red, green, blue = planes
-    return LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
-
-
-def frost(
-    x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws
-) -> NDArray[np.floating]:
+def frost(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[np.uint8]:
     """See through a frozen pane: ``constants`` are the shares of the scene and of the ice.
 
     The published code cuts the ice out of five photographs; here it is grown from noise.
     """
-    keep, ice = (np.float32(c) for c in constants)
-    n, height, width, channels = x.shape
-    windows = _windows(height, width, channels)
-    which = (draws.uniform("pane", (n,)) * len(windows)).astype(np.intp)
-    top, left = (draws.uniform("place", (n, 2)) * windows.shape[1]).astype(np.intp).T
-    frosted = ice * windows[which, top, left]
-    frosted += keep * x
-    return frosted
+    height, width, channels = x.shape
+    panes = _panes(height, width, channels)
+    which = rng.integers(len(panes))
+    top, left = rng.integers((panes.shape[1] - height + 1, panes.shape[2] - width + 1))
+    ice = panes[which, top : top + height, left : left + width]
+    return cv2.addWeighted(x, constants[0], ice, constants[1], 0)
 
 
 @lru_cache
-def _windows(height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """Views of every cutting (pane, top, left, H, W, C) of the frozen panes."""
+def _panes(height: int, width: int, channels: int) -> NDArray[np.uint8]:
+    """Return the frozen panes, repeated so that an image can be cut out at every place."""
     # The published photographs are shrunk to a fifth for small images.
     panes = frozen_panes(128, 4.0) if max(height, width) <= SMALL else frozen_panes(384, 24.0)
     if channels == 1:
         panes = np.rint(panes @ LUMA).astype(np.uint8)[..., np.newaxis]
-    panes = np.pad(panes, ((0, 0), (0, height - 1), (0, width - 1), (0, 0)), mode="wrap")
-    windows = np.lib.stride_tricks.sliding_window_view(panes, (height, width), (1, 2))
-    return windows.transpose(0, 1, 2, 4, 5, 3)
+    return np.pad(panes, ((0, 0), (0, height - 1), (0, width - 1), (0, 0)), mode="wrap")
 
 
-def fog(x: NDArray[np.uint8], constants: tuple[float, float], draws: Draws) -> NDArray[np.uint8]:
+def fog(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[np.float32]:
     """Add mist: ``constants`` are its strength and the decay of its detail."""
     strength, decay = constants
-    n, height, width, _ = x.shape
-    planes = to_planes(x)
-    white = planes.max(axis=0).max(axis=(1, 2), keepdims=True)
-    mist = plasma(n, plasma_size(height, width), decay, draws)[:, :height, :width]
-    planes += np.float32(255 * strength) * mist
-    planes *= white / (white + np.float32(255 * strength))
-    return from_planes(planes)
+    height, width, _ = x.shape
+    white = np.float32(x.max())
+    mist = plasma(plasma_size(height, width), decay, rng)[:height, :width, np.newaxis]
+    return (x + 255 * strength * mist) * (white / (white + 255 * strength))
 
 
-def plasma(n: int, size: int, decay: float, draws: Draws) -> NDArray[np.floating]:
-    """Grow plasma fractals (n, size, size) in [0, 1] by diamonds and squares; a power of 2.
+def plasma(size: int, decay: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Grow a plasma fractal (size, size) in [0, 1] by diamonds and squares; a power of 2.
 
     From a coarse grid (a torus) to a fine one, the centre of every square gets the mean of its
     corners and the middle of every edge the mean of its four neighbours, each plus noise of a
     size that falls by ``decay``² from one grid to the next.
     """
-    noise = draws.spread("plasma", (n, size * size))
-    grid = np.zeros((n, 1, 1), np.float32)
-    amplitude = np.float32(1)
-    while (m := grid.shape[1]) < size:
-        wobble = amplitude * noise[:, m * m : 4 * m * m].reshape(n, 3, m, m)
-        sides = grid + np.roll(grid, -1, axis=1)
-        centres = (sides + np.roll(sides, -1, axis=2)) / 4 + wobble[:, 0]
-        tops = grid + np.roll(grid, -1, axis=2) + centres + np.roll(centres, 1, axis=1)
-        sides += centres + np.roll(centres, 1, axis=2)
-        finer = np.empty((n, 2 * m, 2 * m), np.float32)
-        finer[:, ::2, ::2] = grid
-        finer[:, ::2, 1::2] = tops / 4 + wobble[:, 1]
-        finer[:, 1::2, ::2] = sides / 4 + wobble[:, 2]
-        finer[:, 1::2, 1::2] = centres
-        grid, amplitude = finer, amplitude / np.float32(decay**2)
-    grid -= grid.min(axis=(1, 2), keepdims=True)
-    grid /= grid.max(axis=(1, 2), keepdims=True)
-    return grid
+    noise = rng.random(size * size, np.float32) * 2 - 1
+    grid = np.zeros((1, 1), np.float32)
+    amplitude = 1.0
+    while (m := len(grid)) < size:
+        wobble = np.float32(amplitude) * noise[m * m : 4 * m * m].reshape(3, m, m)
+        below, right = np.vstack([grid[1:], grid[:1]]), np.hstack([grid[:, 1:], grid[:, :1]])
+        sides = grid + below
+        centres = (sides + np.hstack([sides[:, 1:], sides[:, :1]])) / 4 + wobble[0]
+        above, left = (
+            np.vstack([centres[-1:], centres[:-1]]),
+            np.hstack([centres[:, -1:], centres[:, :-1]]),
+        )
+        finer = np.empty((2 * m, 2 * m), np.float32)
+        finer[::2, ::2] = grid
+        finer[::2, 1::2] = (grid + right + centres + above) / 4 + wobble[1]
+        finer[1::2, ::2] = (sides + centres + left) / 4 + wobble[2]
+        finer[1::2, 1::2] = centres
+        grid, amplitude = finer, amplitude / decay**2
+    grid -= grid.min()
+    return grid / grid.max()
 
 
 def plasma_size(height: int, width: int) -> int:
@@ -137,47 +118,30 @@ def plasma_size(height: int, width: int) -> int:
 
 
 def spatter(
-    x: NDArray[np.uint8],
+    x: Image,
     constants: tuple[float, float, float, float, float, bool],
-    draws: Draws,
-) -> NDArray[np.uint8]:
+    rng: np.random.Generator,
+) -> NDArray[np.float32]:
     """Let drops fall on the lens: smooth noise above a threshold, clear water or brown mud."""
-    mean, spread, sigma, threshold, strength, muddy = constants
-    n, height, width, _ = x.shape
-    liquid = np.float32(mean) + np.float32(spread) * draws.normal("liquid", (n, height, width))
-    liquid = gaussian_filter(height, width, sigma)(liquid)
+    mean, deviation, sigma, threshold, strength, muddy = constants
+    liquid = smooth(mean + deviation * rng.standard_normal(x.shape[:2], np.float32), sigma)
     liquid *= liquid >= threshold
-    planes = to_planes(x)
+    scene = x.astype(np.float32)
     if muddy:
-        cover = (liquid > 0).astype(np.float32)
-        cover = gaussian_filter(height, width, strength)(cover)
+        cover = smooth(liquid > 0, strength)
         cover *= cover >= 0.8
-        planes *= 1 - cover
+        scene *= (1 - cover)[..., np.newaxis]
     else:
-        cover = np.float32(strength) * _shine(liquid)
+        cover = strength * _shine(liquid)
     colour = MUD if muddy else WATER
-    for channel, value in enumerate(colour if len(planes) == 3 else [colour @ LUMA]):
-        planes[channel] += value * cover
-    return from_planes(np.minimum(planes, 255))
+    return scene + cover[..., np.newaxis] * (colour if x.shape[2] == 3 else colour @ LUMA)
 
 
-def _shine(liquid: NDArray[np.floating]) -> NDArray[np.floating]:
+def _shine(liquid: NDArray[np.float32]) -> NDArray[np.float32]:
     """Light water from the upper left, so that slopes shine; the brightest spot is 1.
 
-    The published code shades a distance transform of the drops' edges; this shades their surface.
+    The published code shades a distance transform of the drops' edges, this one their surface.
     """
-    slope, soften = _shading(*liquid.shape[1:])
-    light = liquid * soften(np.maximum(slope(liquid), 0))
-    return light / np.maximum(light.max(axis=(1, 2), keepdims=True), np.float32(1e-6))
-
-
-@lru_cache
-def _shading(height: int, width: int) -> tuple[PlaneFilter, PlaneFilter]:
-    """Slope down the diagonal, weights (-2 -1 0; -1 0 1; 0 1 2), and a mean of 3 × 3 pixels."""
-    ones, rise = np.ones(3), np.array([-1.0, 0.0, 1.0])
-    flat, steep = (
-        (filter_matrix(height, kernel, "mirror"), filter_matrix(width, kernel, "mirror"))
-        for kernel in (ones, rise)
-    )
-    slope = PlaneFilter((steep[0], flat[1]), (flat[0], steep[1]))
-    return slope, PlaneFilter((flat[0] / np.float32(9), flat[1]))
+    slope = np.maximum(cv2.filter2D(liquid, -1, SLOPE), 0)
+    light = liquid * cv2.blur(slope, (3, 3))
+    return light / max(float(light.max()), 1e-6)

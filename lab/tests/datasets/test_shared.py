@@ -53,7 +53,10 @@ def test_ham10000_is_split_by_lesion(shared_data):
 
 
 def test_loading_images_needs_no_torch():
-    script = "import sys, temperance_lab.datasets as d; d.load('mnist-5k'); print('torch' in sys.modules)"
+    script = (
+        "import sys; from temperance_lab import datasets;"
+        "datasets.load('mnist-5k'); print('torch' in sys.modules)"
+    )
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "mnist5k_end_to_end.py"
+EXAMPLE = Path(__file__).parents[2] / "experiments" / "mnist5k_end_to_end.py"
 TEMPERATURES = ("TS", "UTS", "TS-Target (oracle)")
 
 

@@ -79,7 +79,7 @@ def test_log_probabilities_are_logits_to_every_metric(images):
 
 
 def test_network_without_dropout_is_refused(images):
-    with pytest.raises(InputError, match=r"zoo\.add_last_layer_dropout\(network\) before training"):
+    with pytest.raises(InputError, match=r"networks\.add_last_layer_dropout\(network\) before"):
         networks.predict_ll_dropout(small_network(), images)
     with pytest.raises(InputError, match="p must be a finite number"):
         networks.add_last_layer_dropout(small_network(), 1.5)

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from temperance_lab.reproduce import ITEMS
+from temperance_lab.reproduce import EXPERIMENTS
 from temperance_lab.reproduce.claims import CLAIMS, check
-from temperance_lab.reproduce.lookup import Lookup
 from temperance_lab.reproduce.record import Record
+from temperance_lab.reproduce.record_table import RecordTable
 
 
-def record(group, method, value, metric="nll", x=None, item="table-1", sd=0.1):
+def record(group, method, value, metric="nll", x=None, experiment="table-1", sd=0.1):
     return Record(
-        item=item,
+        experiment=experiment,
         group=group,
         dataset="d",
         model="m",
@@ -27,8 +27,8 @@ def record(group, method, value, metric="nll", x=None, item="table-1", sd=0.1):
 
 
 def verdict(records, says):
-    item = records[0].item
-    return next(v for v in check({item: records}) if v.claim.says.startswith(says))
+    experiment = records[0].experiment
+    return next(v for v in check({experiment: records}) if v.claim.says.startswith(says))
 
 
 TABLE = [
@@ -52,12 +52,14 @@ def test_what_was_not_measured_counts_for_nothing():
 
 
 def test_agreement_with_print_is_counted_by_cell():
-    agreeing = [replace(TABLE[0], agrees=True), replace(TABLE[1], agrees=False)]
+    exact = [replace(r, evidence="exact") for r in TABLE[:2]]
+    printed = [{"mean": 3.0, "std": 0.1}, {"mean": 2.0, "std": 0.1}]
+    agreeing = [replace(r, reported=p) for r, p in zip(exact, printed, strict=True)]
     assert verdict(agreeing, "Its own numbers").word == "partly: in 1 of 2"
 
 
 def test_a_temperature_that_falls_with_rows_is_found():
-    facts = {"item": "sample-size", "metric": "temperature"}
+    facts = {"experiment": "sample-size", "metric": "temperature"}
     fall = {500: 2.2, 2_000: 1.8, 10_000: 1.3}
     falling = [record("a", "UTS", t, x=n, **facts) for n, t in fall.items()]
     steady = [record("a", "UTS in bags", 1.8, x=n, **facts) for n in fall]
@@ -66,14 +68,16 @@ def test_a_temperature_that_falls_with_rows_is_found():
 
 
 def test_noise_that_makes_ts_worse_than_nothing():
-    base = record("a", "uncalibrated", 1.0, x=0.0, item="label-noise")
-    noisy = [record("a", "TS", v, x=s, item="label-noise") for s, v in ((0.1, 0.9), (0.5, 1.4))]
+    base = record("a", "uncalibrated", 1.0, x=0.0, experiment="label-noise")
+    noisy = [
+        record("a", "TS", v, x=s, experiment="label-noise") for s, v in ((0.1, 0.9), (0.5, 1.4))
+    ]
     assert verdict([base, *noisy], "Even a small").word == "does not hold: in 0 of 1"
     assert verdict([base, *noisy], "TS is extremely").word == "holds in all 1"
 
 
 def test_without_shift_there_is_no_case_of_shift():
-    facts = {"item": "figure-shift", "metric": "brier"}
+    facts = {"experiment": "figure-shift", "metric": "brier"}
     rows = [
         record("a", method, value, x=x, **facts)
         for x in (0, 15)
@@ -83,13 +87,17 @@ def test_without_shift_there_is_no_case_of_shift():
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.says[:40])
-def test_every_claim_is_about_an_item_and_its_methods(claim):
-    item = ITEMS[claim.item]
-    degrees = (None,) if claim.item == "table-1" else (0.0, 0.1, 0.5, 50, 500, 2_000, 10_000)
+def test_every_claim_is_about_an_experiment_and_its_methods(claim):
+    experiment = EXPERIMENTS[claim.experiment]
+    degrees = (None,) if claim.experiment == "table-1" else (0.0, 0.1, 0.5, 50, 500, 2_000, 10_000)
     records = [
-        replace(record("a", m, 1.0 + i, metric, x, claim.item), agrees=True)
-        for i, m in enumerate(item.methods)
+        replace(
+            record("a", m, 1.0 + i, metric, x, claim.experiment),
+            evidence="exact",
+            reported={"mean": 1.0, "std": 0.1},
+        )
+        for i, m in enumerate(experiment.methods)
         for metric in ("accuracy", "nll", "brier", "temperature")
         for x in degrees
     ]
-    assert len(list(claim.cases(Lookup(records)))) > 0
+    assert len(list(claim.cases(RecordTable(records)))) > 0

@@ -5,8 +5,8 @@ import pytest
 
 from temperance import NotIdentified, Temperature, fit_matrix, fit_vector
 from temperance.metrics import nll
-from temperance_lab.reproduce.bench import Logits, Shift
-from temperance_lab.reproduce.methods import METHODS, Case, fit
+from temperance_lab.reproduce.experiment_data import Logits, Shift
+from temperance_lab.reproduce.methods import METHODS, FitInput, fit
 from temperance_lab.reproduce.protocol import draw_fifth, draw_shifted, over_draws
 
 
@@ -21,11 +21,21 @@ def logits():
 
 
 def test_rows_that_judge_are_others(logits):
-    case, (z, y) = draw_fifth(logits)(np.random.default_rng(0))
-    assert len(case.target) == 600
+    given, (z, y) = draw_fifth(logits)(np.random.default_rng(0))
+    assert len(given.target) == 600
     assert len(y) == 2400
-    rows = {row.tobytes() for row in case.target}
+    rows = {row.tobytes() for row in given.target}
     assert not rows & {row.tobytes() for row in z}
+
+
+def test_a_fifth_has_every_class_in_its_share():
+    rng = np.random.default_rng(0)
+    y = rng.choice(4, 1003, p=[0.5, 0.3, 0.19, 0.01])
+    logits = Logits(rng.normal(size=(1003, 4)), y, np.full(4, 0.25), "sha")
+    given, _ = draw_fifth(logits)(rng)
+    assert len(given.labels) == 200
+    share = np.bincount(given.labels, minlength=4) - np.bincount(y) * 200 / 1003
+    assert np.abs(share).max() < 1
 
 
 def test_noise_replaces_the_share_asked_for_and_grows(logits):
@@ -54,7 +64,9 @@ def test_ts_finds_the_temperature_and_labels_are_all_it_needs(logits):
     assert np.mean(draws.values["TS"]["temperature"]) == pytest.approx(2, rel=0.1)
     assert draws.values["TS"] == draws.values["TS-Target"]
     assert max(draws.values["TS"]["nll"]) < min(draws.values["uncalibrated"]["nll"])
-    records = draws.records(("nll",), item="i", group="g", dataset="d", model="m", evidence="exact")
+    records = draws.records(
+        ("nll",), experiment="i", group="g", dataset="d", model="m", evidence="exact"
+    )
     assert [r.method for r in records] == ["uncalibrated", "TS", "TS-Target"]
     assert records[1].reproduced == pytest.approx(np.mean(draws.values["TS"]["nll"]))
     assert records[1].sd == pytest.approx(np.std(draws.values["TS"]["nll"], ddof=1))
@@ -69,24 +81,24 @@ def test_under_shift_ts_reads_the_source(logits):
 
 def test_without_an_answer_the_network_stays_and_the_record_says_so():
     z = np.tile([0.0, 3.0, 1.0], (200, 1))
-    case = Case(z, np.arange(200) % 3, np.full(3, 1 / 3))
-    fitted, note = fit("UTS", case)
+    given = FitInput(z, np.arange(200) % 3, np.full(3, 1 / 3))
+    fitted, note = fit("UTS", given)
     assert note.startswith("the network as it is")
     assert isinstance(fitted, Temperature)
     assert fitted.temperature == 1
-    one_class = Logits(z, case.labels, case.prior, "sha")
+    one_class = Logits(z, given.labels, given.prior, "sha")
     draws = over_draws(draw_fifth(one_class), ["UTS"], 2)
-    facts = {"item": "i", "group": "g", "dataset": "d", "model": "m", "evidence": "nearest"}
+    facts = {"experiment": "i", "group": "g", "dataset": "d", "model": "m", "evidence": "nearest"}
     assert "for want of an answer, in 2 of 2 draws" in draws.records(("nll",), **facts)[0].caveat
 
 
 def test_labels_that_contradict_the_network_say_that_it_knows_nothing():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 4))
-    case = Case(z, z.argmin(axis=1), np.full(4, 0.25))
-    fitted, note = fit("TS-Target", case)
+    given = FitInput(z, z.argmin(axis=1), np.full(4, 0.25))
+    fitted, note = fit("TS-Target", given)
     assert note.startswith("every class as likely")
-    assert nll(np.asarray(fitted(z)), case.labels) == pytest.approx(np.log(4), abs=1e-3)
+    assert nll(np.asarray(fitted(z)), given.labels) == pytest.approx(np.log(4), abs=1e-3)
 
 
 @pytest.mark.parametrize(("method", "fitter"), [("vector", fit_vector), ("matrix", fit_matrix)])
@@ -96,7 +108,7 @@ def test_affine_maps_have_an_answer_where_rows_are_separable(method, fitter):
     z = 2 * np.eye(10)[y] + rng.normal(size=(30, 10))
     with pytest.raises(NotIdentified):
         fitter(z, y)
-    fitted, note = fit(method, Case(z, y, np.full(10, 0.1)))
+    fitted, note = fit(method, FitInput(z, y, np.full(10, 0.1)))
     assert note == "a penalty of 0.0001 for want of a maximum"
     near = fitter(z, y, penalty=1e-4)
     np.testing.assert_array_equal(np.asarray(fitted(z)), np.asarray(near(z)))
@@ -105,8 +117,8 @@ def test_affine_maps_have_an_answer_where_rows_are_separable(method, fitter):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_answers(logits, method):
     rows = slice(0, 800)
-    case = Case(logits.z[rows], logits.y[rows], logits.prior)
-    assert np.isfinite(np.asarray(fit(method, case)[0](logits.z[:5]))).all()
+    given = FitInput(logits.z[rows], logits.y[rows], logits.prior)
+    assert np.isfinite(np.asarray(fit(method, given)[0](logits.z[:5]))).all()
 
 
 def test_a_shift_of_degree_zero_is_none():

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from temperance.cli import main
-from temperance_lab.reproduce import ITEMS, Bench, read
+from temperance_lab.cli import main
+from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, stored
 
 pytestmark = pytest.mark.reproduce
 MINUTES = 10
@@ -17,13 +17,11 @@ def test_everything_runs_on_digits(tmp_path):
     start = time.monotonic()
     assert main(["reproduce", "all", "--quick", "--out", str(tmp_path)]) == 0
     assert time.monotonic() - start < 60 * MINUTES
-    bench = Bench(tmp_path / "quick", quick=True)
-    for name, item in ITEMS.items():
-        groups = item.groups(bench)
-        paths = {p.stem: p for p in (tmp_path / "quick" / "records" / name).glob("*.json")}
-        assert set(paths) == set(groups)
-        for path in paths.values():
-            records = read(path)
-            assert {r.method for r in records} <= set(item.methods)
-            assert all(r.reproduced is not None for r in records)
+    data = ExperimentData(tmp_path / "quick", quick=True)
+    for name, experiment in EXPERIMENTS.items():
+        groups = experiment.groups(data)
+        records = stored(name, tmp_path / "quick" / "records")
+        assert {r.group for r in records} == set(groups)
+        assert {r.method for r in records} <= set(experiment.methods)
+        assert all(r.reproduced is not None for r in records)
         assert (tmp_path / "quick" / f"{name}.png").stat().st_size > 10_000

@@ -11,14 +11,14 @@ from temperance_lab.reproduce.paper_rows import ROWS, Row, reported
 from temperance_lab.reproduce.record import Record, measured, read, write
 
 CELL = {
-    "item": "table-1",
+    "experiment": "table-1",
     "group": "MNIST-Lenet-5",
     "dataset": "MNIST",
     "model": "Lenet-5",
     "method": "UTS",
     "metric": "nll",
 }
-NEEDS = {"file": "logits/a.npz", "hardware": "a GPU", "command": "temperance reproduce table-1"}
+NEEDS = {"file": "logits/a.npz", "hardware": "a GPU", "command": "temperance-lab reproduce table-1"}
 
 
 def test_a_record_survives_its_file(tmp_path):
@@ -29,8 +29,8 @@ def test_a_record_survives_its_file(tmp_path):
     write(path, [full, empty])
     again = read(path)
     assert [r.to_dict() for r in again] == [full.to_dict(), empty.to_dict()]
-    assert again[0].reproduced == pytest.approx(values.mean(), rel=1e-5)
-    assert json.loads(path.read_text())[0]["draws"] == 20
+    assert again[0].reproduced == pytest.approx(values.mean(), rel=1e-4)
+    assert again[0].draws == 20
     assert [p.name for p in path.parent.iterdir()] == ["records.json"]
 
 
@@ -45,27 +45,29 @@ def test_a_cell_is_measured_or_says_what_it_needs():
 
 def test_a_file_with_other_fields_is_refused(tmp_path):
     path = tmp_path / "records.json"
-    path.write_text(json.dumps([{"item": "table-1", "number": 3}]))
+    table = {"shared": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3]]}
+    path.write_text(json.dumps([table]))
     with pytest.raises(InputError, match="Fields differ"):
         read(path)
 
 
 def test_the_interval_is_students():
     values = np.random.default_rng(1).normal(size=20)
-    facts = measured(values, None, "nearest")
+    record = Record(**CELL, **measured(values, None, "nearest"))
     expected = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
-    assert facts["interval"] == pytest.approx(expected)
-    assert "agrees" not in facts
+    assert record.interval == pytest.approx(expected)
+    assert record.agrees is None
 
 
-@pytest.mark.parametrize(("off", "agrees"), [(0.0020, True), (0.0023, False)])
-def test_agreement_is_two_deviations_and_half_a_digit(off, agrees):
-    # spread .001 on both sides: 2 x .001 + .00005 = .00205
-    values = 0.04 + off + 0.001 * np.array([-1, 1]) / np.sqrt(2)
-    facts = measured(values, {"mean": 0.04, "std": 0.001}, "exact")
-    assert facts["tolerance"] == pytest.approx(0.00205)
-    assert facts["agrees"] is agrees
-    assert "agrees" not in measured(values, {"mean": 0.04, "std": 0.001}, "other weights")
+@pytest.mark.parametrize(("off", "agrees"), [(0.00068, True), (0.00070, False)])
+def test_agreement_is_two_standard_errors_and_half_a_digit(off, agrees):
+    # 20 draws of spread .001 on both sides: 2 sqrt(2 / 20) x .001 + .00005 = .00068246
+    values = 0.04 + off + 0.001 * np.tile([-1, 1], 10) * np.sqrt(19 / 20)
+    record = Record(**CELL, **measured(values, {"mean": 0.04, "std": 0.001}, "exact"))
+    assert record.sd == pytest.approx(0.001)
+    assert record.agrees is agrees
+    other = Record(**CELL, **measured(values, {"mean": 0.04, "std": 0.001}, "other weights"))
+    assert other.agrees is None
 
 
 def test_the_papers_tables_are_the_papers():
@@ -86,12 +88,7 @@ def test_the_papers_tables_are_the_papers():
 
 def test_every_row_that_is_missing_names_its_file():
     missing = [row for row in ROWS if row.evidence == "missing"]
-    assert {row.group for row in missing} == {
-        "SVHN-DenseNet100",
-        "CIFAR10-DenseNet100",
-        "CIFAR100-DenseNet100",
-        "CIFAR100-WideResNet40-4",
-    }
+    assert {row.group for row in missing} == {"SVHN-DenseNet100", "CIFAR100-WideResNet40-4"}
     for row in missing:
         needs = row.needs("table-1")
         assert row.file in needs["file"]

@@ -8,7 +8,7 @@ from pictures import pictures
 
 @pytest.fixture(scope="session")
 def small():
-    return pictures(170, 32, 32)  # two full chunks
+    return pictures(170, 32, 32)
 
 
 @pytest.fixture(scope="session")

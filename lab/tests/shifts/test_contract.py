@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from pictures import pictures
@@ -12,8 +9,6 @@ from sklearn.datasets import load_sample_images
 
 import temperance
 from temperance_lab import shifts
-from temperance_lab.shifts import images as image_module
-from temperance_lab.shifts import registry
 from temperance_lab.shifts.registry import TABLE
 
 SEVERITIES = range(1, 6)
@@ -98,17 +93,6 @@ def test_an_image_does_not_depend_on_those_after_it(name, small):
     whole = shifts.corrupt(small, name, 3, seed=7)
     for count in (1, 50):
         assert (shifts.corrupt(small[:count], name, 3, seed=7) == whole[:count]).all()
-
-
-@pytest.mark.parametrize("name", shifts.CORRUPTIONS)
-def test_threads_make_no_difference(name, monkeypatch):
-    monkeypatch.setattr(image_module, "CHUNK", 5000)  # two images at a time
-    monkeypatch.setattr(registry, "MANY", 0)
-    images = pictures(9, 28, 29)
-    monkeypatch.setattr(registry, "n_threads", lambda: 1)
-    alone = shifts.corrupt(images, name, 5)
-    monkeypatch.setattr(registry, "n_threads", lambda: 3)
-    assert (shifts.corrupt(images, name, 5) == alone).all()
 
 
 @pytest.mark.parametrize("name", shifts.CORRUPTIONS)
@@ -236,17 +220,3 @@ def test_severity_is_an_integer_from_1_to_5(small, severity):
 def test_a_bad_seed_is_refused(small, seed):
     with pytest.raises(temperance.InputError, match="seed"):
         shifts.corrupt(small, "fog", 1, seed=seed)
-
-
-def test_nothing_but_numpy_and_scipy_is_needed():
-    program = (
-        "import sys; sys.modules['numba'] = None;"  # an import fails, as where it is missing
-        "from temperance import shifts; import numpy as np;"
-        "x = np.zeros((2, 32, 32, 3), np.uint8);"
-        "[shifts.corrupt(x, name, 1) for name in shifts.CORRUPTIONS];"
-        "print([m for m in ('torch', 'PIL', 'matplotlib', 'pandas') if m in sys.modules])"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, text=True
-    )
-    assert run.stdout.strip() == "[]"

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from temperance_lab import shifts
-from temperance_lab.shifts.draws import Draws, normal_quantiles
 from temperance_lab.shifts.registry import TABLE
 
 SEVERITIES = range(1, 6)
@@ -90,27 +89,3 @@ def test_impulse_noise_is_salt_and_pepper_in_equal_parts(severity):
     error = 5 * np.sqrt(amount / 2 / shifted.size)
     assert (shifted == 0).mean() == pytest.approx(amount / 2, abs=error)
     assert (shifted == 255).mean() == pytest.approx(amount / 2, abs=error)
-
-
-def test_the_table_of_normal_quantiles():
-    z = normal_quantiles().astype(float)
-    assert z.std() == pytest.approx(1, rel=1e-6)
-    assert z.mean() == pytest.approx(0, abs=1e-6)
-    assert stats.kstest(z, "norm").statistic < 1e-4
-    assert stats.kurtosis(z) == pytest.approx(0, abs=5e-3)
-
-
-def test_draws_are_uniform_and_streams_are_independent():
-    draws = Draws(0, "test")
-    first, second = draws.uniform("a", (100, 50, 50)), draws.uniform("b", (100, 50, 50))
-    assert stats.kstest(first.ravel().astype(float), "uniform").pvalue > 1e-3
-    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / np.sqrt(first.size)
-    other = Draws(0, "another").uniform("a", (100, 50, 50))
-    assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 5 / np.sqrt(first.size)
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (3, 4), (3,), (3, 7, 1)])
-def test_draws_in_pieces_are_the_draws_of_the_whole(shape):
-    whole = Draws(4, "test").bits("x", (9, *shape[1:]))
-    pieces = Draws(4, "test")
-    assert (np.concatenate([pieces.bits("x", shape) for _ in range(3)]) == whole).all()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, detached, namespace, to_numpy, widened
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from temperance._core.arrays import Array
 
 
@@ -45,12 +49,21 @@ def logits_of(p: object, name: str) -> Array:
         )
         raise checks.InputError(msg)
     array = detached(checks.check_logits(p, name))
-    half_unit = checks.check_simplex(to_numpy(array), name)
     xp = namespace(array)
     wide = widened(array)
-    # What is rounded to 0 is mostly far below half a unit: a fifth of that keeps temperatures best.
-    least = max(float(xp.finfo(array.dtype).smallest_normal), half_unit / 5)
+    zero = least_probability(to_numpy(array), name)
+    least = max(float(xp.finfo(array.dtype).smallest_normal), zero)
     return xp.astype(xp.log(xp.maximum(wide, xp.asarray(least, dtype=wide.dtype))), array.dtype)
+
+
+def least_probability(p: NDArray[Any], name: str = "p") -> float:
+    """Check that rows sum to 1, and return the number that stands for a probability of exactly 0.
+
+    A probability that is rounded to 0 is mostly far below half a unit of the last decimal: a fifth
+    of that keeps temperatures best.
+    """
+    half_unit = checks.check_simplex(p, name)
+    return max(float(np.finfo(p.dtype).smallest_normal), half_unit / 5)
 
 
 def binary_logits(scores: object) -> Array:

@@ -1,0 +1,237 @@
+"""A fitted classifier whose probabilities are calibrated to unlabelled target rows.
+
+The wrapped estimator is never fitted again: it only scores rows, and `temperance.calibrate` fits a
+map to its scores. Scores become logits in one of three ways, the first that the estimator offers:
+
+    decision_function   as it is; (0, s) for the one column s of two classes
+    predict_log_proba   as it is, unless some probabilities are exactly 0
+    predict_proba       its logarithm, with a least probability that is fixed by the fit
+"""
+
+# scikit-learn has no type information: what comes from it is unknown to a strict checker.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUntypedBaseClass=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, cast, final
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from temperance._core.arrays import to_numpy
+from temperance._core.checks import InputError
+from temperance.calibrate import calibrate
+from temperance.data.convert import least_probability
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from temperance.calibrate.result import Calibration
+
+    Matrix = NDArray[np.float64]
+
+SCORES = ("decision_function", "predict_log_proba", "predict_proba")
+SMALLEST = float(np.finfo(np.float64).smallest_normal)  # probability in place of 0
+
+
+@final
+class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A fitted classifier, calibrated to unlabelled rows of a shifted target.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With ``classes_`` and ``decision_function``, ``predict_log_proba`` or ``predict_proba``: of
+        scikit-learn, a pipeline, XGBoost, LightGBM or CatBoost. It is never fitted again, and a
+        clone of the wrapper shares it.
+    prior : optional
+        Class mix of the target, in the order of ``estimator.classes_`` or by class name, as in
+        `temperance.calibrate`.
+    source : pair (X, y), optional
+        Labelled rows from before the shift, *features* as the estimator takes them, which it was
+        not trained on. A prior or a source is needed.
+
+    Attributes
+    ----------
+    calibration_ : Calibration
+        Map, verdict, findings and intervals. Read ``calibration_.verdict`` before relying on the
+        probabilities.
+    classes_ : array of shape (K,)
+        Those of the estimator; a class that is absent from the target keeps its column.
+    scores_from_ : str
+        The method of the estimator that gives the scores.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> def rows(n, noise):
+    ...     y = rng.integers(3, size=n)
+    ...     return 3 * np.eye(3)[y] + noise * rng.normal(size=(n, 3)), np.array(["a", "b", "c"])[y]
+    >>> model = LogisticRegression(C=100).fit(*rows(300, 1.0))
+    >>> X, y = rows(2000, 2.5)  # the target; y is not used
+    >>> calibrated = tp.LabelFreeClassifier(model, prior=[1 / 3] * 3, source=rows(1000, 1.0)).fit(X)
+    >>> calibrated.calibration_.verdict, calibrated.predict(X[:2]).dtype.kind
+    ('improved', 'U')
+    """
+
+    calibration_: Calibration
+    classes_: NDArray[Any]
+    scores_from_: str
+
+    def __init__(self, estimator: Any, prior: object = None, source: object = None) -> None:
+        self.estimator = estimator
+        self.prior = prior
+        self.source = source
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Calibrate the estimator to target rows.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+            Of the target.
+        y : ignored
+            A pipeline may pass labels; the fit does not use them.
+        """
+        del y
+        classes = self._check_estimator()
+        source = None if self.source is None else _check_pair(self.source)
+        parts = [X] if source is None else [X, source[0]]
+        method, least, scores = _choose_scores(self.estimator, parts, len(classes))
+        logits = [_as_logits(s, method, least) for s in scores]
+        labelled = None if source is None else (logits[1], _as_columns(source[1], classes))
+        self.calibration_ = calibrate(
+            logits[0], prior=self.prior, source=labelled, classes=classes.tolist()
+        )
+        self.classes_, self.scores_from_, self._least = classes, method, least
+        return self
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Return calibrated probabilities, one column for each of ``classes_``."""
+        logits = self._logits(X)
+        return cast("Matrix", self.calibration_.map.predict_proba(logits))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, after calibration."""
+        logits = self._logits(X)
+        return self.classes_[to_numpy(self.calibration_.map(logits)).argmax(axis=1)]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Return the number of features of the estimator."""
+        return self.estimator.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Return the names of the features of the estimator."""
+        return self.estimator.feature_names_in_
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy that shares the estimator, which must stay fitted."""
+        return type(self)(self.estimator, self.prior, self.source)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _logits(self, X: Any) -> Matrix:
+        check_is_fitted(self, "calibration_")
+        scores = _score(self.estimator, self.scores_from_, X, len(self.classes_))
+        return _as_logits(scores, self.scores_from_, self._least)
+
+    def _check_estimator(self) -> NDArray[Any]:
+        """Return the classes of the estimator, which must be fitted."""
+        if isinstance(self.estimator, type) or not any(hasattr(self.estimator, s) for s in SCORES):
+            msg = (
+                f"estimator must be a fitted classifier with one of {', '.join(SCORES)}. Got "
+                f"{self.estimator!r} instead."
+            )
+            raise InputError(msg)
+        classes = getattr(self.estimator, "classes_", None)
+        if classes is None:
+            msg = (
+                f"estimator must be fitted before it is calibrated. This "
+                f"{type(self.estimator).__name__} has no classes_; call its fit first."
+            )
+            raise NotFittedError(msg)
+        parameters = getattr(self.estimator, "get_params", dict)()
+        shapes = [v for name, v in parameters.items() if name.endswith("decision_function_shape")]
+        if "ovo" in shapes:
+            msg = (
+                "estimator must give one score per class. Its decision_function_shape is 'ovo', "
+                "one score per pair of classes; set it to 'ovr'."
+            )
+            raise InputError(msg)
+        return np.asarray(classes)
+
+
+def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float, list[Matrix]]:
+    """Return the method that gives scores, the least probability, and the scores of each part.
+
+    Logarithms of probabilities serve where all are finite. Probabilities of exactly 0 need a least
+    value, which depends on how the probabilities are rounded.
+    """
+    for method in SCORES[:2]:
+        if hasattr(estimator, method):
+            scores = [_score(estimator, method, X, k) for X in parts]
+            if method == "decision_function" or all(np.isfinite(s).all() for s in scores):
+                return method, SMALLEST, scores
+    p = [_score(estimator, "predict_proba", X, k) for X in parts]
+    least = least_probability(np.concatenate(p), "probabilities of the estimator")
+    return "predict_proba", least, p
+
+
+def _score(estimator: Any, method: str, X: Any, k: int) -> Matrix:
+    """Return the scores of rows, one column for each of the K classes."""
+    with np.errstate(divide="ignore"):  # the logarithm of a probability of 0
+        scores = np.asarray(getattr(estimator, method)(X))
+    if scores.ndim == 1 and k == 2:
+        scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    if scores.ndim != 2 or scores.shape[1] != k:
+        msg = (
+            f"estimator must give one score for each of its {k} classes. Its {method} has the "
+            f"shape {scores.shape}."
+        )
+        raise InputError(msg)
+    return scores
+
+
+def _as_logits(scores: Matrix, method: str, least: float) -> Matrix:
+    wide = scores.astype(np.float64)
+    if method == "decision_function":
+        return wide
+    if method == "predict_log_proba":
+        return np.maximum(wide, np.log(least))
+    return np.log(np.maximum(wide, least))
+
+
+def _check_pair(source: object) -> Sequence[Any]:
+    if not isinstance(source, (tuple, list)) or len(cast("list[Any]", source)) != 2:
+        msg = f"source must be a pair (X, y) of features and labels. Got {type(source).__name__}."
+        raise InputError(msg)
+    return cast("Sequence[Any]", source)
+
+
+def _as_columns(y: Any, classes: NDArray[Any], name: str = "source labels") -> NDArray[np.int64]:
+    """Return the column of each label."""
+    labels = np.asarray(y, dtype=object).reshape(-1).tolist()
+    column = {label: k for k, label in enumerate(classes.tolist())}
+    strange = next((i for i, label in enumerate(labels) if label not in column), None)
+    if strange is not None:
+        msg = (
+            f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
+            f"holds {labels[strange]!r}."
+        )
+        raise InputError(msg)
+    return np.array([column[label] for label in labels], dtype=np.int64)
