@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, final
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Literal, final, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +21,35 @@ from temperance.interop.torch.exchange import (
     run,
     to_device,
 )
+from temperance.interop.torch.features import FeatureHook
 
 
+@overload
 def collect_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
     device: torch.device | str | None = None,
     step: Step | None = None,
-) -> tuple[Tensor, Tensor | None]:
+    features: Literal[False] = False,
+) -> tuple[Tensor, Tensor | None]: ...
+@overload
+def collect_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+    features: Literal[True] | nn.Module | str,
+) -> tuple[Tensor, Tensor | None, Tensor]: ...
+def collect_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+    features: bool | nn.Module | str = False,
+) -> tuple[Tensor, Tensor | None] | tuple[Tensor, Tensor | None, Tensor]:
     """Run a model over a loader and return its logits, and the labels if the loader has them.
 
     The model runs in evaluation mode and without gradients; afterwards every submodule is back in
@@ -49,6 +69,9 @@ def collect_logits(
         Where batches go. By default, where the model is. The model itself is never moved.
     step : callable, optional
         ``step(model, batch) -> (output, labels or None)`` for batches and models of another form.
+    features : bool, torch.nn.Module or str
+        True returns the features too: the input of the layer that makes the logits. A layer of the
+        model, or its name, returns the output of that layer.
 
     Returns
     -------
@@ -56,6 +79,8 @@ def collect_logits(
         A binary head with one logit ``s`` gives the two columns ``(0, s)`` of `binary_logits`; its
         labels 0.0 and 1.0 become integers. Dense logits (n, C, H, W) are for `dense_logits`.
     labels : torch.Tensor of shape (n,), on the CPU, or None
+    features : torch.Tensor of shape (n, d), on the CPU
+        Only where asked for.
 
     See Also
     --------
@@ -69,16 +94,26 @@ def collect_logits(
     >>> logits, labels = tp.torch.collect_logits(model, torch.utils.data.DataLoader(data, 4))
     >>> logits.shape, labels.shape, model.training
     (torch.Size([10, 3]), torch.Size([10]), True)
+    >>> *_, features = tp.torch.collect_logits(model, [torch.randn(5, 2, 2)], features=True)
+    >>> features.shape
+    torch.Size([5, 4])
     """
     stream = stream_logits(model, loader, device=device, step=step)
-    with evaluating(model):
-        pieces = [(_kept(z), None if y is None else _kept(y)) for z, y in stream]
+    seen: list[Tensor] = []
+    pieces: list[tuple[Tensor, Tensor | None]] = []
+    hook = FeatureHook(model, features) if features is not False else None
+    with evaluating(model), hook or nullcontext():
+        for z, y in stream:
+            pieces.append((_kept(z), None if y is None else _kept(y)))
+            if hook is not None:
+                seen.append(_kept(hook.take(z)))
     _check_sizes([z for z, _ in pieces])
     logits = torch.cat([z for z, _ in pieces])
     if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
         check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
-    labels = [y for _, y in pieces if y is not None]
-    return logits, torch.cat(labels) if labels else None
+    given = [y for _, y in pieces if y is not None]
+    labels = torch.cat(given) if given else None
+    return (logits, labels) if hook is None else (logits, labels, torch.cat(seen))
 
 
 def stream_logits(
