@@ -88,6 +88,9 @@ def of_functions(name):
     return SUMMED if name.split(" | ")[0] in METRICS else SEARCHED
 
 
-@pytest.mark.parametrize("numba", ["0", "1"], ids=["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "numba",
+    [pytest.param("0", id="numpy"), pytest.param("1", id="compiled", marks=pytest.mark.slow)],
+)
 def test_functions_return_what_they_returned(numba):
     check("make.py", "functions.json", numba, of_functions)

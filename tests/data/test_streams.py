@@ -406,6 +406,7 @@ def resident_growth(path, n, k, call):
     return float(ran.stdout)
 
 
+@pytest.mark.slow
 def test_memory_maps_are_read_in_little_memory(tmp_path):
     assert resident_growth(tmp_path / "z", 1_000_000, 50, "blocks") < 100  # of 200 MB
 

@@ -192,6 +192,7 @@ def test_compiles_into_one_graph(map_, net, x):
     torch.testing.assert_close(compiled(x), module(x))
 
 
+@pytest.mark.slow
 def test_compiles_through_autograd_and_for_another_batch(net, x):
     torch.compiler.reset()
     module = CalibratedModule(net, MAPS[3]).eval()
