@@ -22,8 +22,7 @@ from temperance.report.texts import (
 )
 
 if TYPE_CHECKING:
-    from temperance.calibrate.audit import Audit
-    from temperance.calibrate.result import Calibration
+    from temperance.calibrate.result import Audit, Calibration
 
 SHOWN = 20  # classes in the table of the class mix
 LONGEST = 48  # characters of a class name
