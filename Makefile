@@ -1,6 +1,6 @@
 # Every target works in the active virtual environment, or in .venv, which it creates, when none
 # is active. What a target needs is installed once: a stamp in the environment remembers it until
-# pyproject.toml changes.
+# a pyproject.toml changes. All three distributions of this repository are installed editable.
 
 PYTHON ?= python3
 VENV   := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
@@ -8,24 +8,45 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.temperance
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Test processes; each keeps to one thread (tests/conftest.py).
+PROJECTS := pyproject.toml lab/pyproject.toml apps/skin_lesion/pyproject.toml
+OTHERS   := --editable lab --editable 'apps/skin_lesion[test]'
+
+# Test processes; each keeps to one thread (conftest.py).
 JOBS     ?= 2
+PYTEST   := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 CHROMIUM ?= /usr/bin/chromium
 
+# What `make test` runs beside the library's own tests: the quick part of the other distributions.
+QUICK := lab/tests/shifts/test_contract.py lab/tests/networks/test_networks.py \
+         apps/skin_lesion/tests/test_decision.py apps/skin_lesion/tests/test_security.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-reproduce lint format bench docs clean
+.PHONY: help demo test test-all test-browser test-oldest test-reproduce lint format bench docs release-check clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-15s%s\n", $$1, $$2}'
 
 demo: $(READY)/demo  ## calibrate the shipped logits; needs no torch
 	@$(BIN)/temperance demo
 
-test: $(READY)/test  ## all tests and doctests, without a browser
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+test: $(READY)/test  ## the inner loop: under two minutes, no data beyond the repository
+	env -u TEMPERANCE_DATA $(PYTEST) -m 'not slow and not browser and not reproduce' \
+	  src/temperance tests $(QUICK) $(ARGS)
+
+test-all: $(READY)/test  ## all tests and doctests of the three distributions, without a browser
+	$(PYTEST) $(ARGS)
 
 test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
 	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
+
+# In an environment of its own, made anew.
+test-oldest:  ## the library with the oldest dependencies that it promises
+	$(PYTHON) .ci/oldest.py > .oldest.txt
+	rm -rf .venv-oldest && $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install -q -c .oldest.txt torch==2.13.0
+	.venv-oldest/bin/pip install -q -c .oldest.txt --editable '.[all,test]'
+	env -u TEMPERANCE_DATA .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal \
+	  -m 'not slow and not browser and not reproduce' src/temperance tests $(ARGS)
 
 # Trains a dozen small networks: under ten minutes on two cores.
 test-reproduce: $(READY)/test  ## the paper's tables and figures on five thousand digits
@@ -52,8 +73,13 @@ docs: $(READY)/docs  ## the manual, into docs/_build/html, with pages built from
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+release-check: $(READY)/release  ## build three wheels and sdists, look inside, install and run each
+	rm -rf dist
+	$(BIN)/python .ci/release_check.py dist
+
 clean:  ## remove what was built, keep the environment
-	rm -rf build dist docs/_build docs/_generated docs/api/generated .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist lab/dist apps/skin_lesion/dist docs/_build docs/_generated docs/api/generated
+	rm -rf .venv-oldest .oldest.txt .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # ------------------------------------------------------------------------------ environments
 
@@ -65,31 +91,35 @@ $(READY): | $(BIN)/python
 
 # First and pinned: whatever asks for torch later finds it there and leaves it alone.
 $(READY)/torch: | $(READY)
-	$(BIN)/python -m pip install torch==2.13.0
+	$(PIP) torch==2.13.0
 	touch $@
 
 $(READY)/demo: pyproject.toml | $(READY)
 	$(PIP) --editable '.[cli,report]'
 	touch $@
 
-$(READY)/docs: pyproject.toml lab/pyproject.toml $(READY)/torch
-	$(PIP) --editable '.[cli,docs,report]' --editable lab --editable apps/skin_lesion
+$(READY)/release: pyproject.toml | $(READY)
+	$(PIP) 'build>=1.2' 'twine>=6.1'
 	touch $@
 
-$(READY)/test: pyproject.toml $(READY)/torch
-	$(PIP) --editable '.[all,test]'
+$(READY)/test: $(PROJECTS) $(READY)/torch
+	$(PIP) --editable '.[all,test]' $(OTHERS)
 	touch $@
 
-$(READY)/bench: pyproject.toml $(READY)/test
-	$(PIP) --editable '.[all,bench,test]'
+$(READY)/docs: $(PROJECTS) $(READY)/torch
+	$(PIP) --editable '.[all,docs]' $(OTHERS)
 	touch $@
 
-$(READY)/lint: pyproject.toml $(READY)/torch
-	$(PIP) --editable '.[all,lint]'
+$(READY)/bench: $(READY)/test
+	$(PIP) --editable '.[all,bench,test]' $(OTHERS)
 	touch $@
 
-$(READY)/browser: pyproject.toml $(READY)/test
-	$(PIP) --editable '.[all,browser,docs,test]'
+$(READY)/lint: $(PROJECTS) $(READY)/torch
+	$(PIP) --editable '.[all,lint]' $(OTHERS)
+	touch $@
+
+$(READY)/browser: $(READY)/test
+	$(PIP) --editable '.[all,browser,docs,test]' $(OTHERS)
 	touch $@
 
 # The system's own browser: Playwright's download is neither needed nor wanted.

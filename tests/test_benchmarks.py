@@ -40,7 +40,6 @@ def test_everybody_finds_the_temperature(peers):
         if not name.startswith("plain"):
             assert -1e-12 < row["excess"] < 1e-6
     assert rows["scikit-learn"]["ratio"] == 1
-    assert rows["temperance"]["passes"] <= 4
 
 
 def test_matrix_scaling_is_compared_at_its_optimum(peers):

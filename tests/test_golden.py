@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
-SUMMED, SEARCHED = 1e-9, 1e-6
+SUMMED, SEARCHED, AFFINE = 1e-9, 1e-6, 1e-5
 METRICS = (
     "accuracy",
     "nll",
@@ -84,10 +84,19 @@ def check(script, record, numba, tolerance):
 
 
 def of_functions(name):
-    """A metric is a sum; a fit is searched for, and stops within about 1e-8 of the optimum."""
-    return SUMMED if name.split(" | ")[0] in METRICS else SEARCHED
+    """A metric is a sum; a fit is searched for, and stops within about 1e-8 of the optimum.
+
+    Vector and matrix scaling stop within 1e-12 of the least NLL: 1e-6 in their flattest directions.
+    """
+    kind = name.split(" | ")[0]
+    if kind.startswith(("vector", "matrix")):
+        return AFFINE
+    return SUMMED if kind in METRICS else SEARCHED
 
 
-@pytest.mark.parametrize("numba", ["0", "1"], ids=["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "numba",
+    [pytest.param("0", id="numpy"), pytest.param("1", id="compiled", marks=pytest.mark.slow)],
+)
 def test_functions_return_what_they_returned(numba):
     check("make.py", "functions.json", numba, of_functions)

@@ -15,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_golden import check
 
 
-@pytest.mark.parametrize("numba", ["0", "1"], ids=["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "numba",
+    [pytest.param("0", id="numpy"), pytest.param("1", id="compiled", marks=pytest.mark.slow)],
+)
 def test_calibrations_are_what_they_were(numba):
     check("make_calibrations.py", "calibrations.json", numba, lambda _: 1e-5)

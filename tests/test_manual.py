@@ -16,6 +16,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def manual(tmp_path_factory):
     built = tmp_path_factory.mktemp("manual")
+    subprocess.run([sys.executable, str(DOCS.parent / "lab" / "pages" / "build.py")], check=True)
     subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(DOCS), str(built)],
         check=True,

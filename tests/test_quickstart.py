@@ -50,12 +50,14 @@ def test_it_is_shipped_without_output():
     assert NOTEBOOK.stat().st_size < 20_000
 
 
+@pytest.mark.slow
 def test_it_shows_a_verdict_and_two_figures(executed):
     verdict, *figures = shown(executed, "text/html")
     assert "Verdict: improved" in verdict
     assert [figure.startswith("<svg") for figure in figures] == [True, True]
 
 
+@pytest.mark.slow
 def test_what_it_says_is_what_it_shows(executed):
     text = " ".join(shown(executed, "text/plain"))
     assert "agrees: True" in text

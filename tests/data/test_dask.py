@@ -93,6 +93,7 @@ def in_memory(directory):
     return tuple(np.concatenate(part) for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_two_processes_find_what_one_finds(files):
     (z, y), (a, b) = in_memory(files), from_files(files)
@@ -110,6 +111,7 @@ def test_two_processes_find_what_one_finds(files):
     assert tp.metrics.adaptive_ece(a, b) == pytest.approx(tp.metrics.adaptive_ece(z, y), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_label_free_methods_draw_the_same_rows(files):
     (z, y), (a, b) = in_memory(files), from_files(files)
@@ -123,6 +125,7 @@ def test_label_free_methods_draw_the_same_rows(files):
     np.testing.assert_array_equal(as_rows(a).take(index).logits, z[index])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(files):
     a, b = from_files(files)
@@ -134,6 +137,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(files):
     assert len((files / "reads").read_text()) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_rows_stay_with_the_workers(monkeypatch):
     rng = da.random.default_rng(0)
@@ -278,8 +282,8 @@ def test_bad_rows_of_a_frame_are_refused_with_their_partition(data):
 
 def test_some_of_the_rows_are_a_sample_in_memory(data):
     z, y = data
-    head = as_rows(da.from_array(z, chunks=(5_000, K)), y).head(1_000)
-    here = ArrayRows(z, y).head(1_000)
+    head = as_rows(da.from_array(z, chunks=(5_000, K)), y).thin(1_000)
+    here = ArrayRows(z, y).thin(1_000)
     assert 1_000 <= head.n < 2_000
     np.testing.assert_array_equal(head.logits, here.logits)
     np.testing.assert_array_equal(head.labels, here.labels)

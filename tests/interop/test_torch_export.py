@@ -15,6 +15,8 @@ from torch.export import Dim
 import temperance as tp
 from temperance.interop.torch import CalibratedModule, collect_logits, export
 
+pytestmark = pytest.mark.slow
+
 K = 4
 RNG = np.random.default_rng(0)
 MAPS = [
@@ -91,7 +93,6 @@ def test_torch_export_itself_takes_the_module(map_):
 # --------------------------------------------------------------------------------------- ONNX
 
 
-@pytest.mark.slow
 @kinds
 def test_an_onnx_file_answers_like_the_module(map_, tmp_path, capfd):
     module = CalibratedModule(network(), map_)
@@ -129,7 +130,6 @@ def tokens(n):
     return {"input_ids": ids, "attention_mask": mask}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("as_example", [lambda t: t, lambda t: tuple(t.values())])
 def test_named_inputs_and_dict_outputs(as_example, tmp_path):
     module = CalibratedModule(Forms(K), MAPS[3])
@@ -142,7 +142,6 @@ def test_named_inputs_and_dict_outputs(as_example, tmp_path):
     torch.testing.assert_close(program(**tokens(5)), out, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_one_logit_head(tmp_path):
     module = CalibratedModule(Forms(1), tp.BiasedTemperature(2.0, [0.5, -0.5]))
     module.export_onnx(tmp_path / "binary.onnx", tokens(2))
@@ -151,7 +150,6 @@ def test_one_logit_head(tmp_path):
     torch.testing.assert_close(out, score / 2 - 1, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_dense_logits(tmp_path):
     module = CalibratedModule(nn.Conv2d(1, K, 3, padding=1), MAPS[3])
     module.export_onnx(tmp_path / "dense.onnx", images(2))
@@ -162,7 +160,6 @@ def test_dense_logits(tmp_path):
 # ----------------------------------------------------------------------------------- the page
 
 
-@pytest.mark.slow
 def test_the_page_in_the_manual_runs(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text("utf-8")
     example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))

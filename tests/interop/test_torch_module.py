@@ -192,6 +192,7 @@ def test_compiles_into_one_graph(map_, net, x):
     torch.testing.assert_close(compiled(x), module(x))
 
 
+@pytest.mark.slow
 def test_compiles_through_autograd_and_for_another_batch(net, x):
     torch.compiler.reset()
     module = CalibratedModule(net, MAPS[3]).eval()
@@ -319,6 +320,45 @@ def test_calibrated_once_and_fitted_again_gives_one():
     assert again.temperature == pytest.approx(1, rel=1e-6)
 
 
+# --------------------------------------------------------------------- how it prints and traces
+
+
+def test_a_calibration_stands_for_its_map(net):
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=400)
+    z = 6 * (np.eye(K)[y] + rng.normal(size=(400, K)))
+    cal = tp.calibrate(z[200:], prior=np.full(K, 1 / K), source=(z[:200], y[:200]))
+    assert CalibratedModule(net, cal).map == cal.map
+
+
+@kinds
+def test_the_printed_module_shows_its_map(map_, net):
+    shown = repr(CalibratedModule(net, map_))
+    assert f"map={type(map_).__name__}(" in shown
+    assert "(model): Sequential" in shown
+
+
+def test_a_wide_map_is_printed_in_short():
+    wide = CalibratedModule(nn.Identity(), tp.BiasedTemperature(1.0, np.arange(500.0)))
+    assert len(repr(wide)) < 300
+
+
+def test_a_module_without_data_is_printed():
+    with torch.device("meta"):
+        empty = CalibratedModule(nn.Linear(3, K), MAPS[0])
+    assert "map=temperature" in repr(empty.to("meta"))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+@pytest.mark.filterwarnings("error::torch.jit.TracerWarning")
+@kinds
+def test_a_trace_is_silent_and_serves_any_batch(map_, net, x):
+    module = CalibratedModule(net, map_).eval()
+    traced = torch.jit.trace(module, x)
+    for rows in (x, x[:1], torch.cat([x, x])):
+        assert torch.allclose(traced(rows), module(rows))
+
+
 # ----------------------------------------------------------------------------------- refusals
 
 
@@ -328,7 +368,7 @@ def test_calibrated_once_and_fitted_again_gives_one():
         (lambda: CalibratedModule("net.pt", MAPS[0]), "model must be a torch.nn.Module. Got str"),
         (
             lambda: CalibratedModule(nn.Identity(), 2.0),
-            r"Got float; of a Calibration take cal\.map",
+            "map must be a calibration map or a Calibration, as fits return. Got float",
         ),
         (
             lambda: CalibratedModule(nn.Identity(), MAPS[1])(torch.ones(2, K + 1)),

@@ -14,6 +14,8 @@ import pytest
 import temperance as tp
 from temperance.cli import demo
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 SETUP, *RECIPES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 QUIET = {

@@ -6,7 +6,6 @@ plain numbers, strings and lists; nothing is computed from the data again.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -196,15 +195,14 @@ class Calibration:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as one self-contained HTML page, and write it when a path is given."""
-        return _report().to_html(self, path)
+        from temperance import report  # needs the extra "report", so it is loaded when asked for
+
+        return report.to_html(self, path)
 
     def _repr_html_(self) -> str:
-        return _report().summary_html(self)
+        from temperance import report
 
-
-def _report() -> Any:
-    """The room above that draws reports: it needs the extra "report" and loads on first use."""
-    return importlib.import_module("temperance.report")
+        return report.summary_html(self)
 
 
 artefact.register("calibration", Calibration.from_dict)

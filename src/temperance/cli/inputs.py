@@ -121,12 +121,13 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
             )
             raise InputError(f"{name} must name each class of the logits once. It {wrong}.")
         value = [value[c] for c in names]
+    if not isinstance(value, list):
+        raise InputError(f"{name} must hold a list of numbers or an object by class name.")
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            f"{name} must hold numbers, one per class, or ranges [low, high]."
-        ) from None
+        msg = f"{name} must hold numbers, one per class, or ranges [low, high]."
+        raise InputError(msg) from None
 
 
 def _json(path: Path) -> Any:

@@ -223,6 +223,8 @@ class ParquetBlocks:
                         f"{file} must have the logits that the dataset has. It "
                         f"{'lacks' if odd[0] in wanted else 'has'} {odd[0]!a}."
                     )
+                for column in found:
+                    self._kind(Part(file, None, schema, 0), column)
         return [whole]
 
 

@@ -159,6 +159,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise _refuse(path, f"has format {version}, newer than {VERSION}: update temperance")
     if facts.pop("sha256", None) != own_hash:
         raise _refuse(path, "does not match its own sha256: it was damaged or edited by hand")
+    if not isinstance(facts.get("package"), str):
+        raise _refuse(path, "does not say which version wrote it")
     if tensors:
         described = facts.get("map")
         facts["map"] = (described if isinstance(described, dict) else {}) | dict(tensors)

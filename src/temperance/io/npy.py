@@ -135,6 +135,7 @@ def _header(stream: IO[bytes], name: str) -> Header:
         dtype = np.dtype(descr) if isinstance(descr, str) else np.dtype(object)
         sound = isinstance(shape, tuple) and all(type(s) is int and s >= 0 for s in shape)
         sound = sound and len(shape) <= AXES and type(fortran) is bool
+        sound = sound and math.prod(max(1, s) for s in shape) * dtype.itemsize < 1 << 62
     except Exception:  # noqa: BLE001 - whatever a damaged literal raises
         sound, shape, fortran, dtype, length = False, (), False, np.dtype(float), 0
     if not sound:

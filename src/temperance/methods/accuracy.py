@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from temperance._core.stats import Interval
     from temperance.data.source import LabelledSample
+    from temperance.data.types import LogitsLike, PriorLike, SourceLike
 
     Matrix = NDArray[np.float64]
 
@@ -50,9 +51,9 @@ NEED_PRIOR = ("matched", "cot", "cott")
 
 
 def estimate_accuracy(
-    target_logits: object,
-    prior: object = None,
-    source: object = None,
+    target_logits: LogitsLike,
+    prior: PriorLike | None = None,
+    source: SourceLike | None = None,
     *,
     method: str = "matched",
     seed: int | np.random.Generator = 0,

@@ -23,6 +23,8 @@ from temperance.maps import Temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LogitsLike
+
 MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
 LOW = 0.1  # quantile of the gaps
 MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
@@ -61,7 +63,7 @@ def solve_confidence(logits: NDArray[Any], accuracy: float) -> float:
 
 
 def match_confidence(
-    target_logits: object, accuracy: float, *, seed: int | np.random.Generator = 0
+    target_logits: LogitsLike, accuracy: float, *, seed: int | np.random.Generator = 0
 ) -> Temperature:
     """Return the temperature at which the mean confidence on the target is a given accuracy.
 

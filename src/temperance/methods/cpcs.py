@@ -23,16 +23,18 @@ from temperance.methods.importance_weights import read_weighted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 MAX_RATIO = 100.0  # of T and the typical margin of the source logits, in either direction
 
 
 def fit_cpcs(
-    target_logits: object,
-    source: object,
+    target_logits: LogitsLike,
+    source: SourceLike,
     *,
-    features: object = None,
+    features: FeaturesLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
     r"""Fit a temperature by the importance-weighted Brier score of the source (CPCS).

@@ -22,6 +22,8 @@ from temperance.data.source import as_source_rows, draw_rows, sample_size, take_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 MAX_WEIGHT = 100.0  # a larger weight shows a certain classifier, not a ratio of densities
@@ -37,7 +39,10 @@ class WeightedSource(NamedTuple):
 
 
 def read_weighted(
-    target_logits: object, source: object, features: object, seed: int | np.random.Generator
+    target_logits: LogitsLike,
+    source: SourceLike,
+    features: FeaturesLike | None,
+    seed: int | np.random.Generator,
 ) -> WeightedSource:
     """Read both domains and weigh the source rows by their features, or else by their logits."""
     generator = check_seed(seed)

@@ -33,18 +33,20 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LogitsLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 METHODS = ("em", "bbse", "rlls")
-SWEEPS = 2_000
-TOLERANCE = 1e-9
-REFIT = 50_000  # elements of a source up to which each resample is calibrated anew
-CONFIDENCE = 0.05  # of the bound on the sampling error of C in RLLS
+MAX_SWEEPS = 2_000  # of EM
+TOLERANCE = 1e-9  # sum of changes of the class shares at which EM ends
+MAX_REFIT = 50_000  # elements of a source up to which each resample fits its own map
+CONFIDENCE = 0.05  # level of the bound on the sampling error of C in RLLS
 
 
 def estimate_prior(
-    target_logits: object,
-    source: object,
+    target_logits: LogitsLike,
+    source: SourceLike,
     *,
     method: str = "em",
     seed: int | np.random.Generator = 0,
@@ -53,8 +55,8 @@ def estimate_prior(
 
     .. math:: q = \arg\max_q \sum_i \log \sum_k p_s(k \mid x_i) \frac{q_k}{\pi_k}
 
-    Prefer ``"em"``; ``"bbse"`` and ``"rlls"`` need no calibrated probabilities, and RLLS is the
-    steadier of the two with few rows.
+    Prefer ``"em"``; ``"bbse"`` and ``"rlls"`` need no calibrated probabilities, and RLLS has the
+    smaller variance with few rows.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def estimate_prior(
     source : pair (logits, labels)
     method : {"em", "bbse", "rlls"}
     seed : int or Generator
-        Of the rows that are read when there are more than enough.
+        Of the draw of rows, used where a set has more rows than a label-free method reads.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def estimate_prior(
     Notes
     -----
     Guarantee: consistent if only the class mix has changed and every class has source rows. Under
-    any other shift the answer is wrong without a sign of it, so an estimate is never a known prior.
+    any other shift the estimate is wrong, and nothing in the estimate shows that.
 
     Examples
     --------
@@ -89,8 +91,8 @@ def estimate_prior(
 
 
 def prior_interval(
-    target_logits: object,
-    source: object,
+    target_logits: LogitsLike,
+    source: SourceLike,
     *,
     method: str = "em",
     level: float = 0.9,
@@ -109,8 +111,8 @@ def prior_interval(
     for _ in range(n_resamples):
         i = generator.integers(len(p), size=len(p))
         j = generator.integers(len(y), size=len(y))
-        # The calibration of few source rows is itself uncertain; that of many costs too much.
-        new = _calibrated(z[i], s[j], y[j]) if s.size <= REFIT else (p[i], ps[j])
+        # A map fitted to few source rows is itself uncertain; refitting to many costs too much.
+        new = _calibrated(z[i], s[j], y[j]) if s.size <= MAX_REFIT else (p[i], ps[j])
         draws.append(_solve(method, *new, y[j]))
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
@@ -118,7 +120,7 @@ def prior_interval(
 
 
 def _read(
-    target_logits: object, source: object, generator: np.random.Generator
+    target_logits: LogitsLike, source: SourceLike, generator: np.random.Generator
 ) -> tuple[NDArray[Any], LabelledSample]:
     rows = as_rows(target_logits, name="target_logits")
     z = draw_rows(rows, generator).logits
@@ -126,7 +128,7 @@ def _read(
 
 
 def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
-    """Probabilities of target and source by the best map that the source identifies."""
+    """Return probabilities of target and source by the best map that the source identifies."""
     for fit in (fit_biased_temperature, fit_temperature):
         try:
             fitted = fit(s, y)
@@ -151,9 +153,9 @@ def _solve(method: str, p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
 def _em(p: Matrix, share: Matrix) -> Matrix:
     """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j``, ``r = p_s / π``: two products a sweep."""
     ratio = p / np.maximum(share, 1e-12)
-    ratio[:, share == 0] = 0.0  # a class without source rows cannot be told from the others
+    ratio[:, share == 0] = 0.0  # a class without source rows is not identified
     q = share.copy()
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
         new /= new.sum()
         done = np.abs(new - q).sum() < TOLERANCE
@@ -164,6 +166,7 @@ def _em(p: Matrix, share: Matrix) -> Matrix:
 
 
 def _joint(ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+    """Return C_jk = mean over source rows of p_j 1{y = k}."""
     c = np.zeros((ps.shape[1], ps.shape[1]))
     np.add.at(c.T, y, ps)
     return c / len(y)
@@ -174,6 +177,7 @@ def _bbse(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
 
 
 def _least_squares(c: Matrix, b: Matrix) -> Matrix:
+    """Return w with the smallest norm among those that minimise |C w - b|."""
     return np.asarray(np.linalg.lstsq(c, b, rcond=1e-8)[0], dtype=np.float64)
 
 

@@ -9,8 +9,8 @@ w_y = q_y / π_y follow the target, so that the calibration error of the target 
 with p = softmax(z / T) on source rows i and target rows j, and b bins of equal width. The paper
 smooths with a kernel where this bins; the weights are those of RLLS, as in the paper.
 
-The minimum is the one downhill from the temperature of the source. The lowest of all is often at
-T = ∞: with equal classes, a model that always says 1/K is calibrated.
+The search goes downhill from the temperature of the source, because the global minimum is often
+at T = ∞: with equally frequent classes, a model that always says 1/K is calibrated.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LogitsLike, PriorLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 N_BINS = 15
 FIRST_STEP = 0.1  # of the search in log T
-REACH = 100.0  # farther from the temperature of the source there is no minimum
+MAX_RATIO = 100.0  # of T and the temperature of the source
 
 
 def fit_lascal(
-    target_logits: object,
-    source: object,
-    prior: object = None,
+    target_logits: LogitsLike,
+    source: SourceLike,
+    prior: PriorLike | None = None,
     *,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
@@ -55,6 +57,7 @@ def fit_lascal(
     prior : array of shape (K,), optional
         The target's class mix; by default estimated by RLLS.
     seed : int or Generator
+        Of the draw of rows, used where a set has more rows than a label-free method reads.
 
     Notes
     -----
@@ -85,7 +88,7 @@ def fit_lascal(
         return _label_shift_error(z, s, y, w, math.exp(log_t))
 
     end = float(cast("Any", minimize_scalar(error, bracket=(start, start + FIRST_STEP))).x)
-    if abs(end - start) > math.log(REACH):
+    if abs(end - start) > math.log(MAX_RATIO):
         msg = "the calibration error under label shift falls without end as the temperature grows."
         raise NotIdentified(msg)
     return Temperature(math.exp(end))
@@ -94,11 +97,12 @@ def fit_lascal(
 def _label_shift_error(
     z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Matrix, t: float
 ) -> float:
+    """Return CE(T): weighted class frequencies of source bins against mean p of target bins."""
     p, ps = probabilities(z, t), probabilities(s, t)
     k = p.shape[1]
-    own = ps[np.arange(len(y)), y]
-    seen = np.bincount(y * N_BINS + bin_index(own, N_BINS), w, k * N_BINS) / len(y)
+    of_label = ps[np.arange(len(y)), y]
+    frequency = np.bincount(y * N_BINS + bin_index(of_label, N_BINS), w, k * N_BINS) / len(y)
     place = bin_index(p.ravel(), N_BINS).reshape(p.shape)
     place = (place + N_BINS * np.arange(k, dtype=np.intp)).ravel()
-    said = np.bincount(place, p.ravel(), k * N_BINS) / len(p)
-    return float(np.abs(seen - said).sum())
+    confidence = np.bincount(place, p.ravel(), k * N_BINS) / len(p)
+    return float(np.abs(frequency - confidence).sum())

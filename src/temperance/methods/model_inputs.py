@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from temperance._core.arrays import as_array, as_floating, namespace
+from temperance._core.arrays import as_array, as_floating, detached, namespace
 from temperance._core.checks import (
     InputError,
     check_callable,
@@ -19,7 +19,10 @@ from temperance._core.checks import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from temperance._core.arrays import Array
+    from temperance.data.types import HasShape
 
 Model = Callable[[Any], Any]
 
@@ -40,10 +43,10 @@ def run_model(model: Model, x: Array) -> Array:
     return z
 
 
-def check_inputs(inputs: object) -> Array:
+def check_inputs(inputs: HasShape | Sequence[Any]) -> Array:
     """Return inputs as a floating array of at least two finite examples."""
     array = as_array(inputs)
-    x = None if array is None else as_floating(array)
+    x = None if array is None else as_floating(detached(array))
     shape = () if x is None else tuple(int(side) for side in x.shape)
     if x is None or len(shape) < 2 or shape[0] < 2 or 0 in shape:
         got = type(inputs).__name__ if x is None else f"shape {shape}"

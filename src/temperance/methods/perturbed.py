@@ -7,7 +7,7 @@ inputs, is added to labelled source inputs, and one temperature is fitted to all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from temperance.methods.model_inputs import check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from temperance.data.types import HasShape, LabelsLike
     from temperance.maps import Temperature
     from temperance.methods.model_inputs import Model
 
@@ -25,8 +28,8 @@ LEVELS = 10  # strengths of noise; the last equals the standard deviation of the
 
 def fit_perturbed(
     model: Model,
-    inputs: object,
-    labels: object,
+    inputs: HasShape | Sequence[Any],
+    labels: LabelsLike,
     *,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
@@ -42,7 +45,7 @@ def fit_perturbed(
 
     Notes
     -----
-    Guarantee: none; one temperature for all strengths is too high without a shift.
+    Guarantee: none. One temperature for all strengths of noise is too high without a shift.
 
     Examples
     --------

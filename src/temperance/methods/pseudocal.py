@@ -11,7 +11,7 @@ the mixtures of two inputs that are predicted differently.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from temperance.methods.model_inputs import check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from temperance.data.types import HasShape
     from temperance.maps import Temperature
     from temperance.methods.model_inputs import Model
 
@@ -29,7 +32,7 @@ MIX = 0.65  # λ of the paper
 
 def fit_pseudocal(
     model: Model,
-    inputs: object,
+    inputs: HasShape | Sequence[Any],
     *,
     mix: float = MIX,
     seed: int | np.random.Generator = 0,
@@ -47,7 +50,7 @@ def fit_pseudocal(
 
     Notes
     -----
-    Guarantee: none without its assumption, that mixtures are to the model what hard inputs are.
+    Guarantee: none without its assumption, that the model errs on mixtures as on hard inputs.
 
     Examples
     --------

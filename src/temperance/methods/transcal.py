@@ -29,16 +29,18 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 MIN_OVER_CHANCE, MAX_ACCURACY = 1.2, 1 - 1e-4  # bounds of the accuracy, so that T stays finite
 
 
 def fit_transcal(
-    target_logits: object,
-    source: object,
+    target_logits: LogitsLike,
+    source: SourceLike,
     *,
-    features: object = None,
+    features: FeaturesLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
     r"""Fit a temperature to an importance-weighted accuracy with control variates (TransCal).

@@ -34,6 +34,8 @@ from temperance.methods.confidence import typical_margin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LogitsLike, PriorLike, SourceLike
+
     Matrix = NDArray[np.float64]
 
 N_BINS = 15
@@ -41,10 +43,10 @@ MAX_RATIO = 100.0  # of T and the typical margin of the target logits, in either
 
 
 def fit_utdc(
-    target_logits: object,
-    source: object,
+    target_logits: LogitsLike,
+    source: SourceLike,
     accuracy: float | None = None,
-    prior: object = None,
+    prior: PriorLike | None = None,
     *,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:

@@ -70,7 +70,7 @@ def by_column(
         return values
     order = class_order(keys, n_classes, classes, name)
     array = as_array(plain_numbers(values))
-    return array if array is None else array[np.asarray(order)]
+    return array if array is None else array[np.asarray(order, dtype=np.intp)]
 
 
 def names_for(labels: object, classes: Sequence[object] | None) -> list[Any] | None:

@@ -7,6 +7,12 @@ export both).
 
 from __future__ import annotations
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError:
+    msg = "temperance.torch needs the package torch: pip install temperance[torch]."
+    raise ModuleNotFoundError(msg, name="torch") from None
+
 from temperance.interop.torch.collect import collect_logits, stream_logits
 from temperance.interop.torch.dense import dense_logits
 from temperance.interop.torch.module import CalibratedModule

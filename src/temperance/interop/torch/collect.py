@@ -1,10 +1,10 @@
-"""Run a model over a loader: all logits at once, or batch by batch and again and again."""
+"""Run a model over a loader: all logits at once, or batch by batch in several passes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, final
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Literal, final, overload
 
 import torch
 from torch import Tensor, nn
@@ -21,20 +21,40 @@ from temperance.interop.torch.exchange import (
     run,
     to_device,
 )
+from temperance.interop.torch.features import FeatureHook
 
 
+@overload
 def collect_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
     device: torch.device | str | None = None,
     step: Step | None = None,
-) -> tuple[Tensor, Tensor | None]:
+    features: Literal[False] = False,
+) -> tuple[Tensor, Tensor | None]: ...
+@overload
+def collect_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+    features: Literal[True] | nn.Module | str,
+) -> tuple[Tensor, Tensor | None, Tensor]: ...
+def collect_logits(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    step: Step | None = None,
+    features: bool | nn.Module | str = False,
+) -> tuple[Tensor, Tensor | None] | tuple[Tensor, Tensor | None, Tensor]:
     """Run a model over a loader and return its logits, and the labels if the loader has them.
 
     The model runs in evaluation mode and without gradients; afterwards every submodule is back in
-    the mode it was in, also after an error. An autocast context around the call is kept to, and the
-    dtype of the logits is kept. A progress bar shows on a terminal when it takes over a second.
+    the mode it was in, also after an error. An autocast context around the call stays in force, and
+    the logits keep their dtype. A run of more than a second shows a progress bar on a terminal.
 
     Parameters
     ----------
@@ -49,6 +69,9 @@ def collect_logits(
         Where batches go. By default, where the model is. The model itself is never moved.
     step : callable, optional
         ``step(model, batch) -> (output, labels or None)`` for batches and models of another form.
+    features : bool, torch.nn.Module or str
+        True returns the features too: the input of the layer that makes the logits. A layer of the
+        model, or its name, returns the output of that layer.
 
     Returns
     -------
@@ -56,6 +79,8 @@ def collect_logits(
         A binary head with one logit ``s`` gives the two columns ``(0, s)`` of `binary_logits`; its
         labels 0.0 and 1.0 become integers. Dense logits (n, C, H, W) are for `dense_logits`.
     labels : torch.Tensor of shape (n,), on the CPU, or None
+    features : torch.Tensor of shape (n, d), on the CPU
+        Only where asked for.
 
     See Also
     --------
@@ -69,16 +94,26 @@ def collect_logits(
     >>> logits, labels = tp.torch.collect_logits(model, torch.utils.data.DataLoader(data, 4))
     >>> logits.shape, labels.shape, model.training
     (torch.Size([10, 3]), torch.Size([10]), True)
+    >>> *_, features = tp.torch.collect_logits(model, [torch.randn(5, 2, 2)], features=True)
+    >>> features.shape
+    torch.Size([5, 4])
     """
     stream = stream_logits(model, loader, device=device, step=step)
-    with evaluating(model):
-        pieces = [(_kept(z), None if y is None else _kept(y)) for z, y in stream]
+    seen: list[Tensor] = []
+    pieces: list[tuple[Tensor, Tensor | None]] = []
+    hook = FeatureHook(model, features) if features is not False else None
+    with evaluating(model), hook or nullcontext():
+        for z, y in stream:
+            pieces.append((_to_cpu(z), None if y is None else _to_cpu(y)))
+            if hook is not None:
+                seen.append(_to_cpu(hook.take(z)))
     _check_sizes([z for z, _ in pieces])
     logits = torch.cat([z for z, _ in pieces])
     if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
         check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
-    labels = [y for _, y in pieces if y is not None]
-    return logits, torch.cat(labels) if labels else None
+    given = [y for _, y in pieces if y is not None]
+    labels = torch.cat(given) if given else None
+    return (logits, labels) if hook is None else (logits, labels, torch.cat(seen))
 
 
 def stream_logits(
@@ -138,7 +173,7 @@ class LogitStream:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
         for i, batch in enumerate(tracked(self.loader, "batches")):
-            # Both end before the yield, for the caller may never come back.
+            # Both contexts end before the yield, because the caller may stop iterating.
             with torch.no_grad(), evaluating(self.model):
                 output, y = self.step(self.model, to_device(batch, self.device))
             z = find_logits(output)[0].detach().as_subclass(Tensor)
@@ -182,8 +217,8 @@ def _destination(model: nn.Module, device: torch.device | str | None) -> torch.d
     return there
 
 
-def _kept(tensor: Tensor) -> Tensor:
-    """Copy to the host: a slice would keep alive what it was cut from."""
+def _to_cpu(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU; a slice would keep the whole batch in memory."""
     return tensor.to("cpu", copy=True)
 
 
@@ -234,6 +269,6 @@ def _check_sizes(logits: list[Tensor]) -> None:
 
 
 def _integral(y: Tensor) -> Tensor:
-    """Targets of a binary cross-entropy, 0.0 and 1.0, as class indices; others as they are."""
+    """Return labels 0.0 and 1.0 of a binary cross-entropy as integers, other labels unchanged."""
     whole = y.to(torch.int64)
     return whole if y.is_floating_point() and bool((whole == y).all()) else y

@@ -1,4 +1,4 @@
-"""What loaders yield and what models return: where the inputs, the labels and the logits are.
+"""The forms of batches and outputs: where inputs, labels and logits are.
 
 A batch is a tensor, a tuple ``(inputs, labels)``, or a dict with the labels under one of
 `LABEL_KEYS`; inputs are a tensor, a tuple of positional or a dict of keyword arguments. An output
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ def _arguments(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Any], 
 
 
 def forward_signature(model: nn.Module) -> inspect.Signature:
-    """Return the signature of ``model.forward``, or of what a wrapper passes everything on to."""
+    """Return the signature of ``model.forward``, or of the inner model of a wrapper."""
     signature = inspect.signature(model.forward)
     kinds = {p.kind for p in signature.parameters.values()}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
@@ -168,8 +169,17 @@ def to_device(batch: Any, device: torch.device | None) -> Any:
 
 
 def is_one_logit(logits: Tensor, axis: int = 1) -> bool:
-    """Return whether these are the scores of a binary head with one output."""
-    return logits.ndim < 2 or logits.shape[axis] == 1
+    """Return whether the logits are the scores of a binary head with one output."""
+    return logits.ndim < 2 or n_columns(logits, axis) == 1
+
+
+def n_columns(logits: Tensor, axis: int) -> int:
+    """Return the size of an axis, which is a constant of the model: torch.jit.trace may keep it."""
+    if not torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return logits.shape[axis]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # pyright: ignore[reportPrivateImportUsage]
+        return int(logits.shape[axis])
 
 
 def _describe(value: Any) -> str:

@@ -6,13 +6,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from temperance._core.checks import InputError
+from temperance.calibrate.result import Calibration
 from temperance.interop.torch.collect import evaluating
-from temperance.interop.torch.exchange import device_of, find_logits, is_one_logit
+from temperance.interop.torch.exchange import device_of, find_logits, is_one_logit, n_columns
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ class CalibratedModule(nn.Module):
     Parameters
     ----------
     model : torch.nn.Module
-    map : Map
-        What a fit returns, or ``cal.map``.
+    map : Map or Calibration
+        The result of a fit; of a Calibration, its map.
     axis : int
         Where the classes of dense logits are: 1, or -1 for token classifiers (B, L, C).
 
@@ -54,21 +56,22 @@ class CalibratedModule(nn.Module):
     tensor(2., dtype=torch.float64)
     """
 
-    def __init__(self, model: nn.Module, map: Map, *, axis: int = 1) -> None:  # noqa: A002
+    def __init__(self, model: nn.Module, map: Map | Calibration, *, axis: int = 1) -> None:  # noqa: A002
         super().__init__()
         if not isinstance(model, nn.Module):
             raise InputError(
                 f"model must be a torch.nn.Module. Got {type(model).__name__} instead."
             )
-        if not isinstance(map, Map):
+        fitted = map.map if isinstance(map, Calibration) else map
+        if not isinstance(fitted, Map):
             raise InputError(
-                f"map must be a calibration map, as a fit returns. Got {type(map).__name__}; of a "
-                f"Calibration take cal.map."
+                f"map must be a calibration map or a Calibration, as fits return. Got "
+                f"{type(map).__name__} instead."
             )
         self.model = model
-        self.kind = map.kind
+        self.kind = fitted.kind
         self.axis = axis
-        for name, value in map.parameters().items():
+        for name, value in fitted.parameters().items():
             self.register_buffer(name, _placed(torch.tensor(value), device_of(model)))
 
     @property
@@ -76,6 +79,12 @@ class CalibratedModule(nn.Module):
         """The map that the buffers hold, as a frozen value."""
         values = {name: buffer.tolist() for name, buffer in self.named_buffers(recurse=False)}
         return MAPS[self.kind](**values)
+
+    def extra_repr(self) -> str:
+        """Return the map, for the printed form of the module."""
+        empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
+        with np.printoptions(threshold=10):
+            return f"map={self.kind}" if empty else f"map={self.map}"
 
     def forward(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return the output of the model with calibrated logits."""
@@ -96,7 +105,7 @@ class CalibratedModule(nn.Module):
     def _affine(self, z: Tensor) -> Tensor:
         """Apply the map along the last axis."""
         at = {name: buffer.to(z.dtype) for name, buffer in self.named_buffers(recurse=False)}
-        if "bias" in at and at["bias"].shape[0] != z.shape[-1]:
+        if "bias" in at and n_columns(at["bias"], 0) != n_columns(z, -1):
             raise InputError(
                 f"model must return {at['bias'].shape[0]} classes, as the map was fitted for. Got "
                 f"{z.shape[-1]} instead."
