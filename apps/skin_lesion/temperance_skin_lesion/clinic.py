@@ -253,7 +253,7 @@ def _summary(cal: tp.Calibration, *, rows: int, objection: str) -> dict[str, Any
     assumed = ("prior", "prior_kind", "accuracy_before", "assumptions", "would_change", "guarantee")
     return {
         **{name: facts[name] for name in shown},
-        **{name: facts["facts"][name] for name in assumed},
+        **{name: facts["details"][name] for name in assumed},
         "bias": facts["map"].get("bias"),
         "rows": rows,
         "objection": objection,

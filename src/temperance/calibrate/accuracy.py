@@ -9,6 +9,10 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
     similar      share of rows more like the prototype of their class than the source quantile at
                  the source error rate, as ATC (Garg et al., 2022) does with confidence: right where
                  rows become unlike those that the model knows
+    shifted      median of three that each see one side of such a shift, where a class mix is known:
+                 `similar`; `rescaled`, its fall since the source 1.4 times as large; and the share
+                 of rows whose prediction the class mix leaves alone, to a power that grows with the
+                 accuracy at home
     transported  share of predictions that survive when rows are assigned to classes with quotas q:
                  takes the place of `similar` where there is no source
 
@@ -85,28 +89,25 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
     weight = source.weights(mix)
     error = source.error(weight)
     ratio = target.scale / source.scale(weight)
-    found = {"calibrated": _mean_probability(target, t, mix)}
-    if k > 2:
-        found["similar"] = _share_similar(target, source, weight, error)
-    found["rescaled"] = _mean_probability(target, t * ratio, mix)
+    calibrated = _mean_probability(target, t, mix)
+    rescaled = _mean_probability(target, t * ratio, mix)
+    found = {"calibrated": calibrated, "rescaled": rescaled}
+    f = FITTED
     if k == 2:
-        first = (
-            FITTED.calibrated_of_two if mix is not None else FITTED.calibrated_of_two_without_mix
-        )
+        first = f.calibrated_of_two if mix is not None else f.calibrated_of_two_without_mix
         weights = np.array([first, 1 - first])
-        variance = FITTED.variance if mix is not None else FITTED.variance_of_two_without_mix
+        variance = f.variance if mix is not None else f.variance_of_two_without_mix
     elif mix is not None:
-        weights = np.array([FITTED.calibrated, FITTED.similar, FITTED.rescaled])
-        variance = FITTED.variance
+        similar = share_similar(target, source, weight, error)
+        found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
+        weights = np.array([f.calibrated, f.rescaled, f.shifted])
+        variance = f.variance
     else:
+        found["similar"] = share_similar(target, source, weight, error)
         weights = np.array(
-            [
-                FITTED.calibrated_without_mix,
-                FITTED.similar_without_mix,
-                FITTED.rescaled_without_mix,
-            ]
+            [f.calibrated_without_mix, f.rescaled_without_mix, f.similar_without_mix]
         )
-        variance = FITTED.variance_without_mix
+        variance = f.variance_without_mix
     variance += 1 / (error * (1 - error) / float(weight @ weight) + 0.5)
     return _estimates(target, found, weights, variance, ratio)
 
@@ -145,7 +146,7 @@ def _mean_probability(target: Logits, temperature: float, mix: Matrix | None) ->
     return float(p[np.arange(len(p)), target.predicted].mean())
 
 
-def _share_similar(target: Logits, source: Source, weight: Matrix, error: float) -> float:
+def share_similar(target: Logits, source: Source, weight: Matrix, error: float) -> float:
     """Return the share of rows above the source's similarity at its error rate."""
     order = np.argsort(source.similarity, kind="stable")
     below = np.cumsum(weight[order])
@@ -153,3 +154,17 @@ def _share_similar(target: Logits, source: Source, weight: Matrix, error: float)
     own = float(weight[source.similarity > threshold].sum())
     share = float((source.similarity_of(target) > threshold).mean())
     return float(np.clip(share - own + 1 - error, 1e-3, 1 - 1e-3))
+
+
+def _median_of_three(
+    target: Logits, mix: Matrix, similar: float, rescaled: float, error: float
+) -> float:
+    """Return the median of three estimates that each see one side of a shift out of support."""
+    n, home = len(target), log_odds(1 - error)
+    admitted = min(log_odds(rescaled) - home, 0.0)
+    shares = np.bincount(target.predicted, minlength=len(mix)) / n
+    noise = 0.5 * float(np.sqrt(2 * mix * (1 - mix) / (np.pi * n)).sum())
+    moved = max(0.0, 0.5 * float(np.abs(shares - mix).sum()) - noise)
+    power = FITTED.histogram * np.log(1 / error)
+    stretched = float(expit(home + FITTED.stretch * admitted))
+    return float(np.median([similar, stretched, (1 - error) * (1 - moved) ** power]))

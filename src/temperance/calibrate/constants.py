@@ -15,16 +15,20 @@ class Fitted:
     """Constants chosen by leave-one-family-out over images, text and tables."""
 
     # Weights of the accuracy estimates: how often each one was the nearest to the truth.
-    calibrated: float = 0.4
-    similar: float = 0.2
-    rescaled: float = 0.4
+    calibrated: float = 0.35
+    rescaled: float = 0.3
+    shifted: float = 0.35
     # The same without a class mix.
     calibrated_without_mix: float = 0.3
-    similar_without_mix: float = 0.65
     rescaled_without_mix: float = 0.05
+    similar_without_mix: float = 0.65
     # The same for two classes, where similarity says nothing.
     calibrated_of_two: float = 0.67
     calibrated_of_two_without_mix: float = 0.75
+    # A shift costs a model more than its rescaled probabilities admit: that often as much.
+    stretch: float = 1.4
+    # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
+    histogram: float = 0.7
     # Weight of the model's own probabilities, against a transport, where there is no source.
     own: float = 0.6
     own_of_two: float = 0.9
@@ -33,9 +37,11 @@ class Fitted:
     variance_without_mix: float = 0.10
     variance_of_two_without_mix: float = 0.05
     variance_without_source: float = 0.15
-    # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence.
+    # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
+    # + mix_shift * fall of the log-odds of `similar` since the source.
     mix_odds: float = 2.2
     mix_slope: float = 1.4
+    mix_shift: float = 1.0
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
     temperature_error: float = 0.3
     bias_error: float = 0.3

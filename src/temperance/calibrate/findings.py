@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance.calibrate.accuracy import log_odds
+from temperance.calibrate.accuracy import log_odds, share_similar
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.result import Finding
 
@@ -303,10 +303,11 @@ def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
     estimates = e.plausible.estimates[0]
     if not 1 / RESCALED < estimates.scale_ratio < RESCALED:
         yield found("TP202", factor=estimates.scale_ratio)
-    if "similar" not in estimates.values:
+    if e.problem.n_classes == 2:
         return
     weight = e.source.weights(None if e.plausible.mix is None else e.plausible.mix.value)
-    home, here = 1 - e.source.error(weight), estimates.values["similar"]
+    error = e.source.error(weight)
+    home, here = 1 - error, share_similar(e.problem.sample, e.source, weight, error)
     noise = home * (1 - home) * (1 / len(e.source.labels) + 1 / len(e.problem.sample))
     if home - here > 2 * np.sqrt(noise):
         yield found("TP201", target=here, source=home)
@@ -418,10 +419,12 @@ def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
     Independent columns of n rows have squared correlations of mean 1/n once the row mean, which
     ties them together, is given back.
     """
-    z = e.problem.raw[:, e.problem.active][:2_000]
+    z = e.problem.raw[:2_000, e.problem.active].astype(np.float64)
     n, k = z.shape
-    if k < 5 or n < 100 or not np.isfinite(z).all():
+    largest = float(np.abs(z).max())
+    if k < 5 or n < 100 or not 0 < largest < np.inf:
         return
+    z /= largest  # so that no square overflows
     scale = z.std(axis=0)
     if (scale == 0).any():
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.checks import check_classes, check_seed
+from temperance._core.checks import NotIdentified, check_classes, check_seed
 from temperance._core.softmax import softmax_at
 from temperance.calibrate.constants import NUMERICAL, POLICY
 from temperance.calibrate.prior import Prior, as_prior
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from temperance.data.types import LogitsLike, PriorLike, SourceLike
 
     Matrix = NDArray[np.float64]
+
+ROUNDING = 1e-12  # of the largest logit
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,12 @@ def logit_scale(filled: Matrix, weight: Matrix | None = None) -> float:
     largest = float(np.abs(filled).max()) or 1.0
     rows = filled / largest
     distance = ((rows - np.average(rows, axis=0, weights=weight)) ** 2).sum(axis=1)
-    return largest * float(np.sqrt(np.average(distance, weights=weight)))
+    scale = float(np.sqrt(np.average(distance, weights=weight)))
+    if scale <= ROUNDING:
+        what = "one sample has" if len(rows) == 1 else "rows that are all the same have"
+        msg = f"logits must vary from row to row: {what} no scale, so no temperature fits."
+        raise NotIdentified(msg)
+    return largest * scale
 
 
 @dataclass(frozen=True, eq=False)

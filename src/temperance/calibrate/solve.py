@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from temperance.calibrate.constants import NUMERICAL
 
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-MIX_TOLERANCE = 1e-4  # of the class shares, in total
-SCALE_TOLERANCE = 5e-3  # of log T
+MIX_TOLERANCE = 1e-6  # of the class shares, in total
+SCALING_TOLERANCE = 1e-4  # the same where only scaling is affordable
+SCALE_TOLERANCE = 1e-6  # of log T
 MAX_SWEEPS = 60
 NEAR = 0.3  # distance of the class shares from which Newton's method begins
 LONGEST = 3.0  # longest step of a bias
@@ -52,16 +52,18 @@ def match_mix(target: Logits, temperature: float, mix: Matrix, start: Matrix) ->
     """
     bias, k = start, target.n_classes
     log_mix = np.log(np.maximum(mix, TINY))
+    small = k <= NUMERICAL.newton_classes
+    tolerance = MIX_TOLERANCE if small else SCALING_TOLERANCE
     for _ in range(MAX_SWEEPS):
         p = target.probabilities(temperature, bias)
         mean = p.mean(axis=0)
         missing = mix - mean
         distance = float(np.abs(missing).sum())
-        if distance < MIX_TOLERANCE:
+        if distance < tolerance:
             break
         step = log_mix - np.log(np.maximum(mean, TINY))
-        if distance < NEAR and k <= NUMERICAL.newton_classes:
-            curvature = np.diag(mean + 1e-3 * mix + 1e-10) - p.T @ p / len(p)
+        if distance < NEAR and small:
+            curvature = np.diag(mean + 1e-6 * mix + 1e-10) - p.T @ p / len(p)
             better = np.linalg.solve(curvature, missing)
             step = better if np.abs(better).max() < LONGEST else step
         bias = bias + np.clip(step, -LONGEST, LONGEST)
@@ -111,26 +113,30 @@ def match_confidence(
 def _falling_root(
     function: Callable[[float], float], start: float, limits: tuple[float, float]
 ) -> float:
-    """Return the root of a falling function; the nearer limit where there is none."""
+    """Return the root of a falling function; the nearer limit where there is none.
+
+    Steps grow until the sign changes; then regula falsi with the Illinois rule. No point is
+    evaluated twice: the function is exact only up to the tolerance of its bias.
+    """
     x = float(np.clip(start, *limits))
     value, step = function(x), 0.25
-    if value == 0:
-        return x
     while True:
         other = float(np.clip(x + np.copysign(step, value), *limits))
-        if other == x:
-            function(x)
+        if value == 0 or other == x:
             return x
         beyond = function(other)
         if beyond * value <= 0:
             break
         x, value, step = other, beyond, 2 * step
-    if beyond == 0:
-        return other
-    low, high = sorted((x, other))
-    root = float(brentq(function, low, high, xtol=SCALE_TOLERANCE))
-    function(root)
-    return root
+    while abs(other - x) > SCALE_TOLERANCE and beyond != 0:
+        middle = (x * beyond - other * value) / (beyond - value)
+        found = function(middle)
+        if found * beyond < 0:
+            x, value = other, beyond
+        else:
+            value *= 0.5
+        other, beyond = middle, found
+    return other
 
 
 def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> BiasAt:
@@ -165,6 +171,6 @@ def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> Bi
         )
         beta, b = beta - damping * by, b + damping * moved
         b = np.clip(b - b.mean(), -LARGEST_BIAS, LARGEST_BIAS)
-        if abs(by) < SCALE_TOLERANCE / 10 * beta and np.abs(moved).max() < SCALE_TOLERANCE:
+        if abs(by) < SCALE_TOLERANCE * beta and np.abs(moved).max() < SCALE_TOLERANCE:
             break
     return BiasAt(1 / beta, b)

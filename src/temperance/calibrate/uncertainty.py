@@ -22,6 +22,7 @@ from temperance.calibrate.accuracy import (
     estimate_with_source,
     estimate_without_source,
     log_odds,
+    share_similar,
 )
 from temperance.calibrate.constants import FITTED, NUMERICAL, POLICY
 from temperance.calibrate.solve import (
@@ -124,6 +125,7 @@ def plausible_maps(
     A ``trusted`` class mix is taken as right.
     """
     sample = problem.sample
+    _ = sample.scale  # raises NotIdentified where logits are constant
     start = 1.0 if source is None else source.temperature
     mix = None if problem.prior is None else _weigh_mix(problem, source, start)
     if mix is not None and trusted:
@@ -221,9 +223,24 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> M
     rise = log_odds(float(met.max(axis=1).mean())) - log_odds(float(own.max(axis=1).mean()))
     rise /= max(shrinkage * variation, 0.02)
     odds = FITTED.mix_odds + FITTED.mix_slope * rise
+    odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
     if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < 1e-3:
         odds += POLICY.repeated_mix
     return Mix(value, shrinkage, variation, rise, float(expit(odds)))
+
+
+def _fall_of_similarity(sample: Logits, source: Source) -> float:
+    """Return the fall of the log-odds of `similar` since the source, from 0 to 3.
+
+    The model's own class means are a witness against a stated mix only as far as its rows are such
+    as it knows.
+    """
+    if sample.n_classes == 2:
+        return 0.0
+    weight = source.weights(None)
+    error = source.error(weight)
+    here = log_odds(share_similar(sample, source, weight, error))
+    return float(np.clip(log_odds(1 - error) - here, 0.0, 3.0))
 
 
 def with_maps(plausible: Plausible, centre: BiasAt, maps: list[BiasAt]) -> Plausible:
