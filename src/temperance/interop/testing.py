@@ -83,12 +83,12 @@ def check_fit_sets_what_it_promises(estimator: Any) -> None:
     z, y = _problem(estimator)
     fitted, before = _fresh(estimator), (z.copy(), y.copy())
     params = copy.deepcopy(fitted.get_params())
-    _say(fitted.fit(z, y) is fitted, "fit must return self")
-    _say(fitted.n_features_in_ == z.shape[1], "n_features_in_ must be the number of columns")
+    _require(fitted.fit(z, y) is fitted, "fit must return self")
+    _require(fitted.n_features_in_ == z.shape[1], "n_features_in_ must be the number of columns")
     _same(fitted.classes_, np.arange(z.shape[1]), "classes_ without names must be the columns")
-    _say(repr(fitted.get_params()) == repr(params), "fit must not change a parameter")
+    _require(repr(fitted.get_params()) == repr(params), "fit must not change a parameter")
     _same(np.vstack([z.T, y]), np.vstack([before[0].T, before[1]]), "fit must not change data")
-    _say(hasattr(fitted, "temperature_") == hasattr(fitted.map_, "temperature"), "temperature_")
+    _require(hasattr(fitted, "temperature_") == hasattr(fitted.map_, "temperature"), "temperature_")
 
 
 def check_fit_again_changes_nothing(estimator: Any) -> None:
@@ -97,7 +97,7 @@ def check_fit_again_changes_nothing(estimator: Any) -> None:
     fitted = _fresh(estimator).fit(*problem)
     first = fitted.map_
     for other in (fitted.fit(*problem), _fresh(fitted).fit(*problem), copy.deepcopy(fitted)):
-        _say(other.map_ == first, f"the map must be {first}, not {other.map_}")
+        _require(other.map_ == first, f"the map must be {first}, not {other.map_}")
 
 
 def check_unfitted_raises(estimator: Any) -> None:
@@ -108,11 +108,11 @@ def check_unfitted_raises(estimator: Any) -> None:
             getattr(_fresh(estimator), method)(z)
         except NotFittedError:
             continue
-        _say(False, f"{method} must raise NotFittedError before fit")
+        _require(False, f"{method} must raise NotFittedError before fit")
 
 
 def check_outputs_agree(estimator: Any) -> None:
-    """Demand that transform, predict_proba, predict and map_ tell the same story."""
+    """Demand that transform, predict_proba, predict and map_ agree."""
     z, y = _problem(estimator)
     fitted = _fresh(estimator).fit(z, y)
     p = fitted.predict_proba(z)
@@ -138,7 +138,7 @@ def check_names(estimator: Any) -> None:
     names = np.array([f"class {chr(122 - i)}" for i in range(z.shape[1])])  # not in sorted order
     plain = _fresh(estimator).fit(z, y)
     named = _fresh(estimator).set_params(classes=list(names)).fit(z, names[y])
-    _say(named.map_ == plain.map_, "names must not change the map")
+    _require(named.map_ == plain.map_, "names must not change the map")
     _same(named.classes_, names, "classes_ must be the names in the order of the columns")
     _same(named.predict(z), names[plain.predict(z)], "predict must return names")
 
@@ -149,7 +149,7 @@ def check_columns_are_classes(estimator: Any) -> None:
     few = y != z.shape[1] - 1
     with suppress(NotIdentified):
         fitted = _fresh(estimator).fit(z[few], y[few])
-        _say(fitted.predict_proba(z).shape == z.shape, "a class without rows keeps its column")
+        _require(fitted.predict_proba(z).shape == z.shape, "a class without rows keeps its column")
 
 
 # ------------------------------------------------------------------------------- invariance
@@ -234,7 +234,7 @@ def check_likelihood(estimator: Any) -> None:
         return  # a method without labels cannot promise it
     z, y = _problem(estimator)
     after, before = _nll(_fresh(estimator).fit(z, y).transform(z), y), _nll(z, y)
-    _say(after <= before + 1e-12, f"the NLL of the fitted rows rose from {before} to {after}")
+    _require(after <= before + 1e-12, f"the NLL of the fitted rows rose from {before} to {after}")
 
 
 def check_labels_unused(estimator: Any) -> None:
@@ -243,7 +243,7 @@ def check_labels_unused(estimator: Any) -> None:
         return
     z, y = _problem(estimator)
     blind, seeing = _fresh(estimator).fit(z), _fresh(estimator).fit(z, y)
-    _say(blind.map_ == seeing.map_, "labels must not change a fit that needs none")
+    _require(blind.map_ == seeing.map_, "labels must not change a fit that needs none")
 
 
 # ----------------------------------------------------------------------------------- inputs
@@ -258,7 +258,7 @@ def check_dtypes_kept(estimator: Any) -> None:
         cast = z.astype(np.float16).astype(dtype)
         fitted = _fresh(estimator).fit(cast, y)
         for out in (fitted.transform(cast), fitted.predict_proba(cast)):
-            _say(out.dtype == dtype, f"{np.dtype(dtype)} must come back, not {out.dtype}")
+            _require(out.dtype == dtype, f"{np.dtype(dtype)} must come back, not {out.dtype}")
         coarse = float(np.finfo(dtype).eps) * 20
         _near(fitted.predict_proba(cast), p, f"{np.dtype(dtype)} must give the same", coarse)
 
@@ -324,7 +324,7 @@ def check_not_identified_raises(estimator: Any) -> None:
         _fresh(estimator).fit(np.zeros_like(z), y)
     except NotIdentified:
         return
-    _say(False, "constant logits must raise NotIdentified")
+    _require(False, "constant logits must raise NotIdentified")
 
 
 # ----------------------------------------------------------------------------------- the tools
@@ -373,18 +373,18 @@ def _nll(z: Any, y: NDArray[Any]) -> float:
     return float(-np.mean(log_softmax(z, axis=1)[np.arange(len(y)), y]))
 
 
-def _say(good: object, message: str) -> None:
+def _require(good: object, message: str) -> None:
     if not good:
         raise AssertionError(message)
 
 
 def _same(got: Any, wanted: Any, message: str) -> None:
-    _say(np.array_equal(got, wanted), f"{message}: {got!r} is not {wanted!r}")
+    _require(np.array_equal(got, wanted), f"{message}: {got!r} is not {wanted!r}")
 
 
 def _near(got: Any, wanted: Any, message: str, tolerance: float = 1e-6) -> None:
     gap = float(np.max(np.abs(np.asarray(got, dtype=np.float64) - wanted)))
-    _say(gap <= tolerance, f"{message}: differs by {gap:g}, more than {tolerance:g}")
+    _require(gap <= tolerance, f"{message}: differs by {gap:g}, more than {tolerance:g}")
 
 
 def _raises(call: Callable[[], object], what: str) -> None:
@@ -395,4 +395,4 @@ def _raises(call: Callable[[], object], what: str) -> None:
     except Exception as error:
         msg = f"{what} must raise InputError, not {type(error).__name__}: {error}"
         raise AssertionError(msg) from error
-    _say(False, f"{what} must raise InputError")
+    _require(False, f"{what} must raise InputError")

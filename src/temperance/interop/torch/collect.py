@@ -1,4 +1,4 @@
-"""Run a model over a loader: all logits at once, or batch by batch and again and again."""
+"""Run a model over a loader: all logits at once, or batch by batch in several passes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def collect_logits(
     """Run a model over a loader and return its logits, and the labels if the loader has them.
 
     The model runs in evaluation mode and without gradients; afterwards every submodule is back in
-    the mode it was in, also after an error. An autocast context around the call is kept to, and the
-    dtype of the logits is kept. A progress bar shows on a terminal when it takes over a second.
+    the mode it was in, also after an error. An autocast context around the call stays in force, and
+    the logits keep their dtype. A run of more than a second shows a progress bar on a terminal.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def collect_logits(
     hook = FeatureHook(model, features) if features is not False else None
     with evaluating(model), hook or nullcontext():
         for z, y in stream:
-            pieces.append((_kept(z), None if y is None else _kept(y)))
+            pieces.append((_to_cpu(z), None if y is None else _to_cpu(y)))
             if hook is not None:
-                seen.append(_kept(hook.take(z)))
+                seen.append(_to_cpu(hook.take(z)))
     _check_sizes([z for z, _ in pieces])
     logits = torch.cat([z for z, _ in pieces])
     if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
@@ -173,7 +173,7 @@ class LogitStream:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
         for i, batch in enumerate(tracked(self.loader, "batches")):
-            # Both end before the yield, for the caller may never come back.
+            # Both contexts end before the yield, because the caller may stop iterating.
             with torch.no_grad(), evaluating(self.model):
                 output, y = self.step(self.model, to_device(batch, self.device))
             z = find_logits(output)[0].detach().as_subclass(Tensor)
@@ -217,8 +217,8 @@ def _destination(model: nn.Module, device: torch.device | str | None) -> torch.d
     return there
 
 
-def _kept(tensor: Tensor) -> Tensor:
-    """Copy to the host: a slice would keep alive what it was cut from."""
+def _to_cpu(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU; a slice would keep the whole batch in memory."""
     return tensor.to("cpu", copy=True)
 
 
@@ -269,6 +269,6 @@ def _check_sizes(logits: list[Tensor]) -> None:
 
 
 def _integral(y: Tensor) -> Tensor:
-    """Targets of a binary cross-entropy, 0.0 and 1.0, as class indices; others as they are."""
+    """Return labels 0.0 and 1.0 of a binary cross-entropy as integers, other labels unchanged."""
     whole = y.to(torch.int64)
     return whole if y.is_floating_point() and bool((whole == y).all()) else y

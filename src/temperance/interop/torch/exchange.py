@@ -1,4 +1,4 @@
-"""What loaders yield and what models return: where the inputs, the labels and the logits are.
+"""The forms of batches and outputs: where inputs, labels and logits are.
 
 A batch is a tensor, a tuple ``(inputs, labels)``, or a dict with the labels under one of
 `LABEL_KEYS`; inputs are a tensor, a tuple of positional or a dict of keyword arguments. An output
@@ -84,7 +84,7 @@ def _arguments(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Any], 
 
 
 def forward_signature(model: nn.Module) -> inspect.Signature:
-    """Return the signature of ``model.forward``, or of what a wrapper passes everything on to."""
+    """Return the signature of ``model.forward``, or of the inner model of a wrapper."""
     signature = inspect.signature(model.forward)
     kinds = {p.kind for p in signature.parameters.values()}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
