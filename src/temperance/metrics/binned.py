@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.data import Block, Rows
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
     Floats = NDArray[np.float64]
 
@@ -185,7 +186,11 @@ def bin_rows(rows: Rows, n_bins: int) -> Bins:
 
 
 def ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
 ) -> float:
     r"""Return the expected calibration error, bins of equal width. Lower is better; 0 is best.
 
@@ -229,7 +234,11 @@ def ece(
 
 
 def adaptive_ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
 ) -> float:
     r"""Return the expected calibration error, bins of equal mass. Lower is better; 0 is best.
 
@@ -274,7 +283,11 @@ def adaptive_ece(
 
 
 def classwise_ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
 ) -> float:
     r"""Return the calibration error of class probabilities, mean over classes. Lower is better.
 

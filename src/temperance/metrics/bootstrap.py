@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
     from temperance.metrics._outcomes import Outcomes
     from temperance.metrics._sums import Sums
 
@@ -48,11 +49,11 @@ DRAWS = 1 << 22  # counts drawn at once: 32 MB
 
 def bootstrap(
     metric: Callable[..., float],
-    logits: object,
-    labels: object = None,
-    groups: object = None,
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    groups: LabelsLike | None = None,
     *,
-    sample_weight: object = None,
+    sample_weight: WeightsLike | None = None,
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int | np.random.Generator = 0,

@@ -16,6 +16,8 @@ from temperance.metrics.proper import Scores
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
+
 BINS = ("edges", "counts", "confidence", "correct")
 
 
@@ -108,7 +110,11 @@ class Evaluation:
 
 
 def evaluate(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
 ) -> Evaluation:
     """Return accuracy, NLL, Brier score and ECE from one pass over the rows.
 

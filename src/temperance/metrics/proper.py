@@ -18,6 +18,7 @@ from temperance.metrics._outcomes import sum_outcomes
 if TYPE_CHECKING:
     from temperance._core.sums import EvaluationSums
     from temperance.data import Rows
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
 
@@ -86,7 +87,9 @@ def score(rows: Rows) -> Scores:
     return Scores.from_sums(sum_outcomes(rows, ONE_BIN), rows.n_classes)
 
 
-def accuracy(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def accuracy(
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+) -> float:
     r"""Return the share of rows whose largest logit is that of the label. Higher is better.
 
     .. math:: \frac{1}{n} \sum_i 1\{\arg\max_k z_{ik} = y_i\}
@@ -119,7 +122,9 @@ def accuracy(logits: object, labels: object = None, sample_weight: object = None
     return score(as_labelled_rows(logits, labels, sample_weight)).accuracy
 
 
-def nll(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def nll(
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+) -> float:
     r"""Return the mean negative log-likelihood, in nats. Lower is better; 0 is perfect.
 
     .. math:: -\frac{1}{n} \sum_i \log \mathrm{softmax}(z_i)_{y_i}
@@ -153,7 +158,11 @@ def nll(logits: object, labels: object = None, sample_weight: object = None) -> 
 
 
 def brier(
-    logits: object, labels: object = None, sample_weight: object = None, *, per_class: bool = True
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    per_class: bool = True,
 ) -> float:
     r"""Return the mean squared error of the predicted probabilities. Lower is better; 0 is perfect.
 

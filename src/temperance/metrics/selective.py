@@ -22,6 +22,7 @@ from temperance.metrics._outcomes import gather, runs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
     from temperance.metrics._outcomes import Outcomes
 
     Floats = NDArray[np.float64]
@@ -36,7 +37,7 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(
-    logits: object, labels: object = None, sample_weight: object = None
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
 ) -> RiskCoverage:
     r"""Return the error rate among the most confident rows, at every coverage. Lower is better.
 
@@ -77,7 +78,9 @@ def risk_coverage(
     return curve_of(gather(as_labelled_rows(logits, labels, sample_weight)))
 
 
-def aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def aurc(
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+) -> float:
     r"""Return the area under the risk-coverage curve. Lower is better.
 
     .. math:: \mathrm{AURC} = \frac{1}{n} \sum_i \mathrm{risk}(\kappa_i)
@@ -112,7 +115,9 @@ def aurc(logits: object, labels: object = None, sample_weight: object = None) ->
     return area(curve_of(gather(as_labelled_rows(logits, labels, sample_weight))))
 
 
-def excess_aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def excess_aurc(
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+) -> float:
     r"""Return AURC minus that of a perfect ranking at the same error rate. Lower is better.
 
     .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \bigl( r + (1 - r) \log (1 - r) \bigr)

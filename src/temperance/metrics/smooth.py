@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.data import Block, Totals
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
     Floats = NDArray[np.float64]
 
 CELLS = 1 << 14  # the result is right to the width of a cell, 6e-5, and to 1e-7 beyond 0.01
 
 
-def smooth_ece(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def smooth_ece(
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+) -> float:
     r"""Return the smooth calibration error. Lower is better; 0 is perfect.
 
     .. math:: \mathrm{smECE} = \sigma^* \quad\text{with}\quad
