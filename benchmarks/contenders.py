@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 import temperance as tp
-from temperance._core.kernels import SWITCH, fused
+from temperance._core.kernels import SWITCH, backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def forget_peak() -> float:
 def use_numba(allowed: bool) -> None:
     """Let temperance use Numba, or not."""
     os.environ[SWITCH] = "1" if allowed else "0"
-    fused.cache_clear()
+    backend.cache_clear()
 
 
 def take_turns(contenders: list[Contender], rounds: int) -> list[Contender]:

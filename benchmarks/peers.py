@@ -48,9 +48,9 @@ from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits
 
 import temperance as tp
-from temperance._core.kernels import temperature_moments
+from temperance._core import kernels
 from temperance._core.threads import LIMIT
-from temperance.data import Block, as_labelled_rows
+from temperance.data import as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -247,10 +247,9 @@ def first_use() -> Row:
 def floor(n: int, k: int, rounds: int) -> Row:
     """Return what the parts of a fit cost, in units of two plain reads of the array."""
     z, y = data(n, k)
-    block = Block(z, y, None)
     parts = {
         "two plain reads": lambda: float(z.sum()) + float(z.sum()),
-        "one pass": lambda: temperature_moments(block, 1 / TRUE_T),
+        "one pass": lambda: kernels.temperature_moments(z, y, None, 1 / TRUE_T),
         "the fit": lambda: tp.fit_temperature(z, y),
     }
     live = take_turns([Contender(name, lambda _, f=f: f()) for name, f in parts.items()], rounds)

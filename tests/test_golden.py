@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
-SUMMED, SEARCHED = 1e-9, 1e-6
+SUMMED, SEARCHED, AFFINE = 1e-9, 1e-6, 1e-5
 METRICS = (
     "accuracy",
     "nll",
@@ -84,8 +84,14 @@ def check(script, record, numba, tolerance):
 
 
 def of_functions(name):
-    """A metric is a sum; a fit is searched for, and stops within about 1e-8 of the optimum."""
-    return SUMMED if name.split(" | ")[0] in METRICS else SEARCHED
+    """A metric is a sum; a fit is searched for, and stops within about 1e-8 of the optimum.
+
+    Vector and matrix scaling stop within 1e-12 of the least NLL: 1e-6 in their flattest directions.
+    """
+    kind = name.split(" | ")[0]
+    if kind.startswith(("vector", "matrix")):
+        return AFFINE
+    return SUMMED if kind in METRICS else SEARCHED
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from temperance.data import as_rows
-from temperance.methods.uts_weights import Deficit, reach_objective
+from temperance.methods.uts import Shortfall, weight_objective
 
 FORMS = {
     "reference": "What the authors ran",
@@ -28,13 +28,12 @@ def main() -> None:
         z = data["logits"][:2000].astype(np.float64)
     k = z.shape[1]
     q, rows = np.full(k, 1 / k), as_rows(z)
-    deficit = Deficit.of(rows, q, None)
+    shortfall = Shortfall.of(rows, q, None)
     v = np.geomspace(0.03, 300, 61)
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     for axis, (form, title) in zip(axes, FORMS.items(), strict=True):
-        value = reach_objective(rows, q, deficit, form)(v)
-        wanted = deficit.missing if form == "reference" else q - deficit.counts / len(z)
-        limit = float((wanted**2).sum())
+        value = weight_objective(rows, shortfall, form)(v)
+        limit = float((shortfall.wanted(form) ** 2).sum())
         axis.plot(v, value / limit, color="#1f5fa8")
         axis.axhline(1, color="#777777", linewidth=0.8, linestyle="--")
         best = int(np.argmin(value))

@@ -23,17 +23,10 @@ from temperance._core.arrays import (
     to_numpy,
     widened,
 )
+from temperance._core.softmax import softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def softmax(logits: Array) -> Array:
-    """Return the softmax over the last axis, of the kind, dtype and device of the input."""
-    xp = namespace(logits)
-    z = widened(logits)
-    e = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
-    return xp.astype(e / xp.sum(e, axis=-1, keepdims=True), logits.dtype)
 
 
 class Map(ABC):

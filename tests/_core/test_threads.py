@@ -11,7 +11,7 @@ from simulated import logits
 
 import temperance as tp
 from temperance._core import threads
-from temperance._core.kernels import fused
+from temperance._core.kernels import backend
 from temperance.data import ArrayRows, array, rows_per_block
 
 Z, Y = logits(40_000, 10, sharpness=2.0)
@@ -37,11 +37,11 @@ def answers():
 @pytest.mark.parametrize("numba", ["0", "1"])
 def test_the_answer_is_that_of_one_thread_to_the_last_bit(numba, monkeypatch, request):
     monkeypatch.setenv("TEMPERANCE_NUMBA", numba)
-    fused.cache_clear()
+    backend.cache_clear()
     alone = answers()
     request.getfixturevalue("several")
     assert answers() == alone
-    fused.cache_clear()
+    backend.cache_clear()
 
 
 @pytest.mark.usefixtures("several")

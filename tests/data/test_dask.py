@@ -282,8 +282,8 @@ def test_bad_rows_of_a_frame_are_refused_with_their_partition(data):
 
 def test_some_of_the_rows_are_a_sample_in_memory(data):
     z, y = data
-    head = as_rows(da.from_array(z, chunks=(5_000, K)), y).head(1_000)
-    here = ArrayRows(z, y).head(1_000)
+    head = as_rows(da.from_array(z, chunks=(5_000, K)), y).thin(1_000)
+    here = ArrayRows(z, y).thin(1_000)
     assert 1_000 <= head.n < 2_000
     np.testing.assert_array_equal(head.logits, here.logits)
     np.testing.assert_array_equal(head.labels, here.labels)

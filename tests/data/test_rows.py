@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulated import logits
 
 import temperance as tp
-from temperance._core.kernels import temperature_moments
+from temperance._core import kernels
 from temperance.data import ArrayRows, Block, add, as_labelled_rows, as_rows, base
 
 
@@ -21,8 +21,8 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(base, "BLOCK", 40)
 
 
-def moments(block):
-    return temperature_moments(block, 1.0)
+def moments(block, beta=1.0):
+    return kernels.temperature_moments(*block, beta).relative
 
 
 def together(rows):
@@ -55,7 +55,7 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(sizes, beta):
     z, y = logits(sum(sizes), 3)
     whole = as_labelled_rows(z, y)
     cuts = np.cumsum(sizes)[:-1]
-    for statistic in (moments, lambda b: temperature_moments(b, beta)):
+    for statistic in (moments, lambda b: moments(b, beta)):
         parts = [
             as_labelled_rows(a, b).reduce(statistic)
             for a, b in zip(np.split(z, cuts), np.split(y, cuts), strict=True)
@@ -79,7 +79,7 @@ def test_passes_are_counted():
 
 def test_head_is_spread_over_the_whole():
     z, y = logits(1000, 3)
-    head = as_labelled_rows(z, y, np.arange(1000) + 1.0).head(100)
+    head = as_labelled_rows(z, y, np.arange(1000) + 1.0).thin(100)
     block = next(iter(head.blocks()))
     assert 100 <= head.n <= 125
     assert block.weight[0] == 1
@@ -87,7 +87,7 @@ def test_head_is_spread_over_the_whole():
     assert (block.logits == z[block.weight.astype(int) - 1]).all()
     assert (block.labels == y[block.weight.astype(int) - 1]).all()
     few = as_rows(z[:10])
-    assert few.head(100) is few
+    assert few.thin(100) is few
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -142,7 +142,7 @@ def test_no_rows_at_all_are_refused():
         def blocks(self):
             return iter(())
 
-        def every(self, stride):  # noqa: ARG002
+        def thin_by(self, stride):  # noqa: ARG002
             return self
 
     with pytest.raises(tp.InputError, match="at least one row"):
@@ -162,7 +162,7 @@ def test_labels_of_rows_that_are_read_by_another_are_not_vouched_for():
         return (0.0,)
 
     with pytest.raises(tp.InputError, match="Row 499 holds 9"):
-        rows.reduce_vouched(statistic, lambda _: False, labels=True)
+        rows.reduce_with_validity(statistic, lambda _: False, labels=True)
     assert seen
 
 

@@ -177,7 +177,7 @@ def test_recut_keeps_every_row_in_order(sizes, size):
 def test_the_head_of_a_stream_is_that_of_an_array(data, n_rows, monkeypatch):
     monkeypatch.setattr(stream, "SAMPLE", 1 << 10)  # most heads are larger: they take a pass
     z, y = data
-    there, here = as_rows(cut(z, y)).head(n_rows), as_rows(z, y).head(n_rows)
+    there, here = as_rows(cut(z, y)).thin(n_rows), as_rows(z, y).thin(n_rows)
     first, second = (base.joined(list(rows.blocks())) for rows in (there, here))
     assert (first.logits == second.logits).all()
     assert (first.labels == second.labels).all()

@@ -191,7 +191,7 @@ def test_the_sample_is_spread_over_the_whole(loader, monkeypatch):
         numbered.append((torch.stack([index, -index, index * 0, index + 1], dim=1), None))
         start += y.numel()
     rows = dense_logits(numbered)
-    head = rows.head(100)
+    head = rows.thin(100)
     index = head.logits[:, 0]
     gaps = np.unique(np.diff(index))
     assert 100 <= head.n < 200

@@ -147,10 +147,10 @@ def test_risk_falls_where_fewer_rows_are_answered():
 
 def test_the_objective_has_its_minimum_where_uts_finds_it():
     from temperance.data import as_rows
-    from temperance.methods.uts_weights import Deficit, find_reach
+    from temperance.methods.uts import Shortfall, fit_weight_exponent
 
     rows = as_rows(Z)
-    best = find_reach(rows, PRIOR, Deficit.of(rows, PRIOR, None), "reference")
+    best = fit_weight_exponent(rows, Shortfall.of(rows, PRIOR, None), "reference")
     frame = DISPLAYS["objective"].frame()
     found = frame["inverse_w"][np.nanargmin(frame["objective"])]
     assert found == pytest.approx(best, rel=0.15)  # a grid of ten points a decade

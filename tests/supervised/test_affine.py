@@ -257,15 +257,16 @@ def test_a_penalty_identifies_what_the_rows_do_not(fit):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(300, 2), (301, 10), (70, 100), (9, 1_100)])
-def test_compiled_residuals_are_those_of_a_long_softmax(n, k, weighted):
-    compiled = pytest.importorskip("temperance._core.fused", exc_type=ImportError).residuals
+@pytest.mark.parametrize("module", ["kernels_numpy", "kernels_numba"])
+def test_residuals_are_those_of_a_long_softmax(module, n, k, weighted):
+    kernels = pytest.importorskip(f"temperance._core.{module}", exc_type=ImportError)
     rng = np.random.default_rng(k)
     v, y = rng.normal(size=(n, k)) * 3, rng.integers(k, size=n)
     v[::7] *= 1e3  # rows that are sure, and rows that are surely wrong
     w = rng.integers(3, size=n) * 0.7 if weighted else np.ones(n)
     long, own = v.astype(np.longdouble), (np.arange(n), y)
     p, is_missed = softmax(long), (softmax(long)[own] <= 0.5) & (w > 0)
-    loss, missed = compiled(v, y, w if weighted else None)
+    loss, missed = kernels.residuals(v, y, w if weighted else None)
     wanted = (w[:, None] * (p - np.eye(k)[y])).astype(float)
     np.testing.assert_allclose(v, wanted, rtol=1e-12, atol=1e-14)
     assert loss == pytest.approx(float(w @ (np.logaddexp.reduce(long, axis=1) - long[own])), 1e-13)

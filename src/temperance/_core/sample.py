@@ -1,7 +1,4 @@
-"""Unlabelled logits that are read many times over, and what a map says of them.
-
-With Numba they are made ready for that once: see `temperance._core.fused.sample`.
-"""
+"""Unlabelled logits, and the means of softmax(z / T + b) over them, read many times over."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.kernels import fused
+from temperance._core import kernels
+from temperance._core.softmax import softmax_at as probabilities
 from temperance.methods.source import spread
 
 if TYPE_CHECKING:
@@ -19,15 +17,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 SOME = 1_024  # rows that give log T to a few hundredths, and a curvature to a few per cent
-
-
-def probabilities(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
-    """Return softmax(z / T + b) in float64."""
-    p = np.divide(z, temperature, dtype=np.float64) + bias
-    p -= p.max(axis=1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
 
 
 def confidence(z: NDArray[Any], temperature: float) -> float:
@@ -58,12 +47,7 @@ class Sample:
 
     def __init__(self, z: NDArray[Any]) -> None:
         self.z = z
-        self._compiled = fused()
-        if self._compiled is None:
-            self.predicted = z.argmax(axis=1)
-        else:  # float32 holds logits of any scale once it is taken out
-            self._scale = float(z.max()) - float(z.min()) or 1.0
-            self._blocks, self.predicted = self._compiled.lay_out(z, 1 / self._scale)
+        self._prepared, self.predicted = kernels.prepare_sample(z)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -81,24 +65,11 @@ class Sample:
         return spread(self.z)
 
     def beliefs(self, temperature: float, bias: Matrix | float = 0.0) -> Means:
-        """Return what softmax(z / T + b) says: compiled, to six digits."""
+        """Return the means of softmax(z / T + b); compiled, they are right to 1e-6."""
         b = np.zeros(self.z.shape[1]) + bias
-        if self._compiled is not None:
-            beta = self._scale / temperature
-            return Means(*self._compiled.beliefs(self._blocks, self.predicted, beta, b)[:3])
-        p = probabilities(self.z, temperature, b)
-        kept = float(p[np.arange(len(p)), self.predicted].mean())
-        return Means(p.mean(axis=0), float(p.max(axis=1).mean()), kept)
+        return Means(*kernels.softmax_means(self._prepared, 1 / temperature, b, self.predicted))
 
     def covariances(self, temperature: float, bias: Matrix) -> Matrix:
         """Return the derivatives of the mean probabilities in the bias, mean diag(p) - p p'."""
-        if self._compiled is not None:
-            beta = self._scale / temperature
-            share, _, _, p = self._compiled.beliefs(
-                self._blocks, self.predicted, beta, bias, rows=True
-            )
-            p = p.transpose(1, 0, 2).reshape(len(bias), -1)
-        else:
-            p = probabilities(self.z, temperature, bias).T
-            share = p.mean(axis=1)
-        return np.diag(share) - p @ p.T / len(self)
+        p = kernels.softmax_rows(self._prepared, 1 / temperature, bias)
+        return np.diag(p.mean(axis=0, dtype=np.float64)) - p.T @ p / len(self)

@@ -11,7 +11,7 @@ import numpy as np
 from temperance._core import checks
 from temperance._core.arrays import Array, detached, is_numpy, on_host, to_numpy
 from temperance._core.threads import LARGE, n_threads
-from temperance.data.base import Block, Rows, Statistic, Totals, joined, rows_per_block
+from temperance.data.base import Block, Rows, S, joined, rows_per_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,25 +69,29 @@ class ArrayRows(Rows):
         return self._read(rows_per_block(self.n_classes))
 
     def _read(
-        self, size: int, *, vouched: bool = False, labels_vouched: bool = False
+        self, size: int, *, check_values: bool = True, check_labels: bool = True
     ) -> Iterator[Block]:
-        """Yield slices of so many rows. Who vouches for values tells himself if they are unfit."""
+        """Yield slices of so many rows.
+
+        With ``check_values=False`` NaN and infinity are not looked for here; the caller's statistic
+        must report them.
+        """
         check = None if self._checked else checks.BlockCheck(self._name)
-        n, labels = self.n, self._labels if labels_vouched else self.labels
+        n, labels = self.n, self.labels if check_labels else self._labels
         whole = Block(self.logits, labels, self.weight)
         release = self._releaser(size)
         for start in range(0, n, size):
             block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
             if check is not None:
-                check.see(block.logits, values=not vouched)
+                check.see(block.logits, values=check_values)
             yield block
             if release is not None:
                 release()
         if check is not None:
             check.finish(self.n_classes)
-            self._checked = self._checked or not vouched
+            self._checked = self._checked or check_values
 
-    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
+    def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block], n_blocks: int) -> S:
         """Return the sum over all blocks; a small array is only one."""
         if n_blocks > 1:
             return super()._sum(statistic, blocks, n_blocks)
@@ -95,26 +99,26 @@ class ArrayRows(Rows):
         self.passes += 1
         return statistic(block)
 
-    def reduce_vouched(
+    def reduce_with_validity(
         self,
-        statistic: Statistic,
-        sound: Callable[[Totals], bool],
+        statistic: Callable[[Block], S],
+        is_valid: Callable[[S], bool],
         *,
         labels: bool = False,
-        together: int = 1,
-    ) -> Totals:
-        """Look for values that are not in order only where the statistic tells that there are."""
+        blocks_per_call: int = 1,
+    ) -> S:
+        """Check the values only where the statistic tells that some are unfit."""
         known = self._checked and (self._indexed or not labels)
-        size = together * rows_per_block(self.n_classes)
-        blocks = self._read(size, vouched=True, labels_vouched=labels)
+        size = blocks_per_call * rows_per_block(self.n_classes)
+        blocks = self._read(size, check_values=False, check_labels=not labels)
 
-        def quiet(block: Block) -> Totals:
-            with np.errstate(all="ignore"):  # what is wrong with the values is told by the totals
+        def quiet(block: Block) -> S:
+            with np.errstate(all="ignore"):  # ``is_valid`` of the sum tells of unfit values
                 return statistic(block)
 
         try:
             totals = self._sum(quiet, blocks, -(-self.n // size))
-            if known or sound(totals):
+            if known or is_valid(totals):
                 self._checked, self._indexed = True, self._indexed or labels
                 return totals
         except checks.InputError:  # of several things that are wrong the values come first
@@ -140,11 +144,11 @@ class ArrayRows(Rows):
         whole = Block(self.logits, self.labels, self.weight)
         return whole.copy() if np.array_equal(index, np.arange(self.n)) else whole.pick(index)
 
-    def trust(self) -> None:
+    def skip_value_checks(self) -> None:
         """Leave the check out of the first pass."""
         self._checked = True
 
-    def every(self, stride: int) -> Rows:
+    def thin_by(self, stride: int) -> Rows:
         """Return every ``stride``-th row: a view, or of a file that is mapped a copy."""
         whole = Block(self.logits, self.labels, self.weight)
         release = self._releaser(self.n)

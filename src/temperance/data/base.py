@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, final
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from temperance._core.threads import in_threads
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LANES = 64  # rows that compiled passes lay side by side
+MULTIPLE = 64  # rows per block are a multiple of this
 BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
 
 Totals = tuple[Any, ...]
+S = TypeVar("S")
+"""What a statistic returns: anything with ``+``, or a tuple, which is added entry by entry."""
 
 
 class Block(NamedTuple):
@@ -84,12 +86,12 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, in order."""
 
-    def reduce(self, statistic: Statistic) -> Totals:
+    def reduce(self, statistic: Callable[[Block], S]) -> S:
         """Return the sum of ``statistic`` over all blocks: one pass."""
         return self._sum(statistic, self.blocks(), self._n_blocks())
 
-    def _sum(self, statistic: Statistic, blocks: Iterator[Block], n_blocks: int) -> Totals:
-        total: Totals | None = None
+    def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block], n_blocks: int) -> S:
+        total: S | None = None
         shown = tracked(blocks, f"blocks in pass {int(self.passes) + 1}", n_blocks)
         n = self._n_threads()
         for part in in_threads(statistic, shown, n) if n > 1 else map(statistic, shown):
@@ -100,21 +102,21 @@ class Rows(ABC):
         self.passes += 1
         return total
 
-    def reduce_vouched(
+    def reduce_with_validity(
         self,
-        statistic: Statistic,
-        sound: Callable[[Totals], bool],
+        statistic: Callable[[Block], S],
+        is_valid: Callable[[S], bool],
         *,
         labels: bool = False,
-        together: int = 1,
-    ) -> Totals:
-        """Return the same of a statistic that tells whether the values were fit to compute with.
+        blocks_per_call: int = 1,
+    ) -> S:
+        """Return the sum of a statistic that tells whether all values were fit to compute with.
 
-        Rows in memory need not look for NaN and infinity then, nor for ``labels`` that are none if
-        it tells of those too, unless it says that there are some. One that makes no copies of a
-        block is given several of those ``together``.
+        Rows in memory then look for NaN and infinity only when ``is_valid`` of the sum is False;
+        with ``labels=True`` the same holds for labels without a column. A statistic that makes no
+        copies of a block may read several blocks in one call.
         """
-        del sound, labels, together
+        del is_valid, labels, blocks_per_call
         return self.reduce(statistic)
 
     def _n_blocks(self) -> int:
@@ -152,16 +154,16 @@ class Rows(ABC):
             raise checks.InputError(msg)
         return joined(parts).pick(np.argsort(order, kind="stable"))
 
-    def head(self, n_rows: int) -> Rows:
-        """Return ``n_rows`` rows, or up to twice as many, at equal distances."""
+    def thin(self, n_rows: int) -> Rows:
+        """Return ``n_rows`` rows, or up to twice as many, at equal distances; of fewer, all."""
         stride = stride_of(self.n, n_rows)
-        return self if stride == 1 else self.every(stride)
+        return self if stride == 1 else self.thin_by(stride)
 
     @abstractmethod
-    def every(self, stride: int) -> Rows:
+    def thin_by(self, stride: int) -> Rows:
         """Return the rows 0, stride, 2 stride and so on."""
 
-    def trust(self) -> None:  # noqa: B027 - most rows have nothing to do
+    def skip_value_checks(self) -> None:  # noqa: B027 - most rows have nothing to do
         """Do not check values: these rows are a sample of others, whose first pass will."""
 
     def mapped(self, function: Callable[[Array], Array]) -> Rows:
@@ -172,15 +174,18 @@ class Rows(ABC):
         return MappedRows(self, function)
 
 
-def add(left: Totals, right: Totals) -> Totals:
-    """Return two tuples of statistics, added entry by entry."""
-    return tuple(a + b for a, b in zip(left, right, strict=True))
+def add(left: S, right: S) -> S:
+    """Return the sum of two statistics; tuples are added entry by entry."""
+    if isinstance(left, tuple):
+        pairs = zip(cast("Totals", left), cast("Totals", right), strict=True)
+        return cast("S", tuple(a + b for a, b in pairs))
+    return cast("Any", left) + right
 
 
 def rows_per_block(n_classes: int) -> int:
-    """Return how many rows are read together: a multiple of what kernels lay side by side."""
+    """Return the number of rows of a block."""
     n = BLOCK // n_classes
-    return max(1, n - n % LANES if n > LANES else n)
+    return max(1, n - n % MULTIPLE if n > MULTIPLE else n)
 
 
 def stride_of(n: int, n_rows: int) -> int:
@@ -220,7 +225,7 @@ class MappedRows(Rows):
         """Yield the blocks of the rows, mapped."""
         return map(_Through(self.function), self.rows.blocks())
 
-    def reduce(self, statistic: Statistic) -> Totals:
+    def reduce(self, statistic: Callable[[Block], S]) -> S:
         """Map and sum where the rows are."""
         through = _Through(self.function)
         self.passes += 1
@@ -231,9 +236,9 @@ class MappedRows(Rows):
         self.passes += 1
         return _Through(self.function)(self.rows.take(index))
 
-    def every(self, stride: int) -> Rows:
+    def thin_by(self, stride: int) -> Rows:
         """Map some of the rows."""
-        return MappedRows(self.rows.every(stride), self.function)
+        return MappedRows(self.rows.thin_by(stride), self.function)
 
 
 class _Through(NamedTuple):

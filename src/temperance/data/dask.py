@@ -189,7 +189,7 @@ class DaskRows(Rows):
         self.passes += len(tasks) / len(self._parts)
         return joined(blocks).pick(np.argsort(order, kind="stable"))
 
-    def every(self, stride: int) -> Rows:
+    def thin_by(self, stride: int) -> Rows:
         """Return a sample, which travels."""
         return ArrayRows(*self.take(np.arange(0, self.n, stride)), checked=True)
 

@@ -104,11 +104,11 @@ class StreamRows(Rows):
                 checks.check_weight_sum(weight)
             self._n, self._sample = n, sample
 
-    def every(self, stride: int) -> Rows:
+    def thin_by(self, stride: int) -> Rows:
         """Return rows that were kept from the first pass; more of them take another pass."""
         if self._sample is None:
             self.reduce(_nothing)
-        thin = None if self._sample is None else self._sample.every(stride)
+        thin = None if self._sample is None else self._sample.thin_by(stride)
         if thin is None:  # more than was kept
             thin = self.take(np.arange(0, self.n, stride))
         return ArrayRows(*thin, checked=True)
@@ -232,7 +232,7 @@ class Sample:
             self.kept = [joined(self.kept).pick(slice(None, None, 2)).copy()]
             self.stride *= 2
 
-    def every(self, stride: int) -> Block | None:
+    def thin_by(self, stride: int) -> Block | None:
         """Return the rows 0, stride, 2 stride and so on, or None where fewer were kept."""
         if stride < self.stride:
             return None

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from temperance._core import kernels
 from temperance._core.checks import NotIdentified, check_scale
-from temperance._core.kernels import fused
 from temperance.data import ArrayRows
 from temperance.data.source import read_source
 from temperance.supervised.temperature import solve_temperature
@@ -159,15 +159,7 @@ def centre(logits: NDArray[Any]) -> Matrix:
 
 def row_lengths(logits: NDArray[Any]) -> Matrix:
     """Return the length of each centred row, at any scale: squares of 1e-200 would vanish."""
-    compiled = fused()
-    if compiled is not None:
-        return compiled.row_lengths(logits)
-    centred = centre(logits)
-    largest = float(np.abs(centred).max())
-    if largest == 0:
-        return np.zeros(len(centred))
-    centred /= largest
-    return largest * np.sqrt(np.einsum("ij,ij->i", centred, centred))
+    return kernels.row_lengths(logits)
 
 
 def spread(
@@ -177,13 +169,8 @@ def spread(
 
     It is the scale of the logits, whatever was added to each class: an offset has no spread.
     """
-    compiled = fused()
-    if compiled is not None:
-        mass = np.ones(len(logits)) if weight is None else weight
-        distances = compiled.row_lengths(logits, compiled.weighted_mean(logits, mass))
-    else:
-        z = np.asarray(logits, dtype=np.float64)
-        distances = row_lengths(z - np.average(z, axis=0, weights=weight))
+    mass = np.ones(len(logits)) if weight is None else weight
+    distances = kernels.row_lengths(logits, kernels.weighted_mean(logits, mass))
     largest = float(distances.max())
     if largest <= ROUNDING * max(float(logits.max()), -float(logits.min())):
         msg = f"{name} are the same in every row, but for a constant, so they have no scale."
@@ -205,12 +192,7 @@ def source_length(logits: NDArray[Any]) -> float:
 
 def class_sums(logits: NDArray[Any], labels: NDArray[np.int64]) -> Matrix:
     """Return the sum of the centred rows of each class, one class to a row."""
-    compiled, k = fused(), logits.shape[1]
-    if compiled is not None:
-        return compiled.class_sums(logits, labels)
-    total = np.zeros((k, k))
-    np.add.at(total, labels, centre(logits))
-    return total
+    return kernels.class_sums(logits, labels)
 
 
 def cosines(
@@ -224,23 +206,4 @@ def cosines(
     From the pattern the row itself is taken away where it is part of it, being labelled so. The
     cosine is 0 where one of the two has no length.
     """
-    known = np.full(len(logits), -1) if labels is None else labels
-    added = np.zeros(logits.shape[1]) if offset is None else offset
-    compiled = fused()
-    if compiled is not None:
-        dot: Matrix = compiled.cosines(logits, added, known, patterns)
-    else:
-        moved = logits + added
-        predicted, centred = moved.argmax(axis=1), centre(moved)
-        own, others = predicted == known, patterns[predicted]
-        others[own] -= centred[own]
-        dot = np.einsum("ij,ij->i", _unit(centred), _unit(others))
-    return np.round(dot, 12)  # equals stay equal
-
-
-def _unit(rows: Matrix) -> Matrix:
-    """Return rows of length 1, or 0 where they had none; their squares might overflow."""
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    relative = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-    length = np.sqrt(np.einsum("ij,ij->i", relative, relative))[:, None]
-    return np.divide(relative, length, out=relative, where=length > 0)
+    return np.round(kernels.prototype_similarity(logits, patterns, labels, offset), 12)

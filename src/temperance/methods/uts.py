@@ -3,7 +3,7 @@
 Mozafari, Gomes and Gagné, "A novel unsupervised post-processing calibration method for DNNs with
 robustness to domain shift", 2020. From logits z of the target and its class prior q alone:
 
-    1.  w* = argmin_w J(w)              how far weights of missing rows must reach
+    1.  w* = argmin_w J(w)              weights of the classes that are not predicted
     2.  T* = argmin_T WNLL(T; w*)       a weighted NLL, convex in 1/T
 
 ``form="reference"`` is what the authors' published code computes; p = softmax(z), ŷ = argmax z:
@@ -16,14 +16,21 @@ robustness to domain shift", 2020. From logits z of the target and its class pri
 ``form="paper"`` keeps the printed equations 4, 7 and 8: weight 1 for k = ŷ_i, the probabilities
 inside the weight at temperature 1/w (main text) or 1 (appendix), J(w) = Σ_k (mean Ŵ_k - q_k)².
 Their optimum usually runs to w = 0, which is raised as `NotIdentified`.
+
+Below, v = 1/w and o = log p/(1 - p), so that ``W = exp(v o)``, and a doubling of v is the square
+of a weight.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from temperance._core import kernels
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import (
     NotIdentified,
@@ -32,31 +39,33 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.kernels import fused, temperature_moments
-from temperance._core.optimise import TOLERANCE, minimise_in_scale
+from temperance._core.optimise import TOLERANCE, Solution, minimise_in_scale, search_in_scale
 from temperance.data import ArrayRows, Block, Rows, as_rows, shuffled
 from temperance.data.base import stride_of
 from temperance.maps import Temperature
-from temperance.methods.uts_weights import (
-    SOME,
-    Deficit,
-    find_reach,
-    held_odds,
-    log_odds,
-    rough_means,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float64]
-    Sums = Callable[[float], tuple[float, ...]]
+    from temperance._core.sums import Moments
 
-BAG = 2_000  # the paper's own sample size, at which its deficits mean what they should
-MAX_BAGS = 10  # more bags would not narrow the answer by what the method is worth
-ROUGH = 1e-3  # error of the optimum of some rows, small against that of sampling
+    Matrix = NDArray[np.float64]
+    Sums = Callable[[float], tuple[float, Moments]]
+
+BAG = 2_000  # the paper's own sample size, at which its shortfalls mean what they should
+MAX_BAGS = 10  # more bags reduce the variance by less than the method's own error
+COVER = 0.99  # the authors' factor in the shortfall
+EXPONENTS = (2.0**-10, 2.0**10)  # range of 1/w
+GRID = 41  # points of the first search for 1/w, two to a doubling
+ORDERS = 6  # derivatives of J: one pass over all rows mostly ends what some rows have begun
+LEIBNIZ = [  # from the products of the derivatives of d to the derivatives of J = d·d
+    [(math.comb(m, r), r, m - r) for r in range(m + 1)] for m in range(ORDERS + 1)
+]
+SOME = 250  # rows at least from which a search starts
+HELD = 1 << 22  # logits up to which the log-odds are kept between passes
+ROUGH = 1e-3  # relative error of the optimum of some rows, small against that of sampling
 LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
 FORMS = ("reference", "paper", "appendix")
 
@@ -122,41 +131,204 @@ def fit_uts(
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
     sample = ArrayRows(rows.take(picked).logits, checked=True)
-    seen, logs = rough_means(sample), list[float]()
-    for first in range(0, len(picked), size):  # bags are alike: those before are the start
+    means = mean_weights(sample.thin(SOME).mapped(log_odds))
+    logs = list[float]()
+    for first in range(0, len(picked), size):  # a bag starts from the bags before: they are alike
         bag = ArrayRows(sample.logits[first : first + size], checked=True)
         start = float(np.exp(np.mean(logs))) if logs else 1.0
-        logs.append(float(np.log(_fit_bag(bag, q, form, None, start, seen))))
+        logs.append(float(np.log(_fit_bag(bag, q, form, None, start, means))))
     return Temperature(float(np.exp(np.mean(logs))))
 
 
 def _fit_bag(
-    rows: Rows, q: Matrix, form: str, shrink_to: int | None, start: float = 1, seen: Any = None
+    rows: Rows,
+    q: Matrix,
+    form: str,
+    shrink_to: int | None,
+    start: float = 1.0,
+    grid_means: Matrix | None = None,
 ) -> float:
-    """Return the temperature of some rows, looked for from ``start`` on; ``seen``: `find_reach`."""
-    odds, counts = held_odds(rows) if form != "paper" else (None, None)  # there they depend on w
-    deficit = Deficit.of(rows, q, shrink_to, counts)
-    if np.count_nonzero(deficit.counts) < 2:
+    """Return the temperature of rows; ``start`` and ``grid_means`` come from rows like these."""
+    held = _held_odds(rows) if form != "paper" else None  # the paper's odds depend on w
+    odds, counts = (None, None) if held is None else held
+    shortfall = Shortfall.of(rows, q, shrink_to, counts)
+    if np.count_nonzero(shortfall.counts) < 2:
         msg = "all target rows are predicted as one class: UTS needs at least two."
         raise NotIdentified(msg)
-    v = find_reach(rows, q, deficit, form, odds, seen)
-    return 1 / _weighted_temperature(_weighted_sums(rows, v, form, odds), form, 1 / start)
+    v = fit_weight_exponent(rows, shortfall, form, odds, grid_means)
+    return 1 / _fit_weighted(_weighted_sums(rows, v, form, odds), form, 1 / start)
 
 
-def weigh(z: NDArray[Any], odds: Matrix, v: float, form: str) -> tuple[Matrix, Matrix]:
-    """Return ``A = Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row; W = 1 for the predicted."""
-    share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
-    compiled = fused()
-    if compiled is not None:
-        mass, gap = compiled.odds_mass(z, odds, v)
-    else:
-        weights, u = np.exp(v * odds), z.astype(np.float64)
-        u -= u.max(axis=1, keepdims=True)
-        mass, gap = weights.sum(axis=1), -np.sum(weights * u, axis=1)
-    return 1 + share * mass, share * gap
+# ------------------------------------------------------------------------- the two ingredients
 
 
-def _weighted_temperature(sums: list[Sums], form: str, start: float) -> float:
+@dataclass(frozen=True)
+class Shortfall:
+    """Predicted class counts of a target, and how far they fall short of the prior."""
+
+    counts: NDArray[np.int64]
+    prior: Matrix
+    missing: Matrix
+    """``m_k``, between 0 and 1."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        q: Matrix,
+        shrink_to: int | None,
+        counts: NDArray[np.int64] | None = None,
+    ) -> Shortfall:
+        """Return the shortfall; ``shrink_to`` tames the sampling noise of fewer rows than that."""
+        if counts is None:
+            counts = rows.reduce(count_predictions)[0]
+        n = int(counts.sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(q > 0, counts / (n * q), np.inf)
+        if shrink_to is not None and n < shrink_to:
+            ratio = 1 + (ratio - 1) * _shrinkage(ratio, q, n, shrink_to)
+        return cls(counts, q, np.maximum(0.0, 1 - COVER * ratio))
+
+    def wanted(self, form: str) -> Matrix:
+        """Return the mean weight that the rows not predicted as a class should have."""
+        if form == "reference":
+            return self.missing
+        return self.prior - self.counts / self.counts.sum()
+
+
+def _shrinkage(ratio: Matrix, q: Matrix, n: int, size: int) -> float:
+    """Return the factor that gives deviations of n rows the size of deviations of ``size`` rows.
+
+    The mean square of n_k/(n q_k) - 1 is that of the true deviations plus (1 - q_k)/(n q_k) for the
+    sampling; the first is kept and the second replaced by its value at ``size`` rows.
+    """
+    here = q > 0
+    seen = float(np.mean((ratio[here] - 1) ** 2))
+    noise = float(np.mean((1 - q[here]) / q[here])) / n
+    true = max(0.0, seen - noise)
+    return min(1.0, np.sqrt((true + noise * n / size) / seen)) if seen > 0 else 1.0
+
+
+def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
+    """Return the number of rows predicted as each class."""
+    z = to_numpy(block.logits)
+    return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
+
+
+def _held_odds(rows: Rows) -> tuple[Matrix, NDArray[np.int64]] | None:
+    """Return log-odds and predicted class counts of rows in memory, None where they are many."""
+    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD):
+        return None
+    rows.reduce(lambda _: ())  # the first pass looks for NaN
+    return kernels.non_predicted_log_odds(to_numpy(rows.logits))
+
+
+def log_odds(logits: NDArray[Any]) -> Matrix:
+    """Return ``log p_k - log(1 - p_k)`` where k is not predicted, next to -∞ where it is."""
+    return kernels.non_predicted_log_odds(to_numpy(logits))[0]
+
+
+# ------------------------------------------------------------------ step 1: the exponent 1/w
+
+
+def fit_weight_exponent(
+    rows: Rows,
+    shortfall: Shortfall,
+    form: str,
+    odds: Matrix | None = None,
+    grid_means: Matrix | None = None,
+) -> float:
+    """Return v = 1/w*, the global minimum of J.
+
+    J is not convex. A grid over twenty doublings of v, on some rows, finds the valley; derivatives
+    ``Σ_i o^r exp(v o)``, on all rows, find its lowest point. ``odds`` are the log-odds of the rows
+    where they are held, and ``grid_means`` the `mean_weights` of rows like these.
+    """
+    try:
+        if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
+            solution = search_in_scale(weight_objective(rows, shortfall, form), *EXPONENTS)
+        else:
+            held = rows.mapped(log_odds) if odds is None else ArrayRows(odds, checked=True)
+            solution = _search(held, shortfall.wanted(form), grid_means)
+    except NotIdentified as error:
+        msg = f"UTS in its {form} form has no optimal weight: {error}"
+        raise NotIdentified(msg) from None
+    if form != "reference":
+        _check_gain(shortfall, solution.value, form)
+    return solution.x
+
+
+def _check_gain(shortfall: Shortfall, value: float, form: str) -> None:
+    """Raise unless the best w lowers a printed J below J at w = 0 by more than sampling noise."""
+    q, n = shortfall.prior, int(shortfall.counts.sum())
+    gain = float(((shortfall.counts / n - q) ** 2).sum()) - value
+    noise = float((q * (1 - q)).sum()) / n
+    if gain < noise:
+        msg = (
+            f"UTS in its {form} form has no optimal weight: against w = 0, where T is 0 too, "
+            f"the best w lowers the objective by {gain:.2g}, less than its noise {noise:.2g}."
+        )
+        raise NotIdentified(msg)
+
+
+def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[Matrix], Matrix]:
+    """Return J as a function of many v = 1/w at once: one pass over the rows."""
+    wanted = shortfall.wanted(form)
+
+    def sums(block: Block, v: Matrix) -> Matrix:
+        z = to_numpy(block.logits).astype(np.float64)
+        if form == "paper":
+            return np.stack([np.exp(x * log_odds(z / x)).sum(axis=0) for x in v])
+        odds = log_odds(z)
+        return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
+
+    def objective(v: Matrix) -> Matrix:
+        total = rows.reduce(lambda block: (sums(block, v),))[0] / rows.n
+        return ((total - wanted) ** 2).sum(axis=1)
+
+    return objective
+
+
+def _search(odds: Rows, wanted: Matrix, grid_means: Matrix | None) -> Solution:
+    """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
+    some = odds.thin(SOME)
+    if isinstance(some, ArrayRows):  # rows at equal distances, read several times
+        some = ArrayRows(np.ascontiguousarray(some.logits), checked=True)
+    means = mean_weights(some) if grid_means is None else grid_means
+
+    def moments(v: float, rows: Rows) -> tuple[float, ...]:
+        d = rows.reduce(lambda block: (kernels.weight_derivatives(block.logits, v),))[0] / rows.n
+        d[0] -= wanted
+        products: list[list[float]] = (d @ d.T).tolist()
+        return tuple(sum([c * products[r][s] for c, r, s in terms]) for terms in LEIBNIZ)
+
+    def objective(_: Matrix) -> Matrix:
+        return ((means - wanted) ** 2).sum(axis=1)
+
+    start = search_in_scale(objective, *EXPONENTS, points=GRID, rounds=0).x
+    within = start / 4, start * 4
+    near = minimise_in_scale(partial(moments, rows=some), start, tolerance=1e-3, within=within)
+    return minimise_in_scale(partial(moments, rows=odds), near.x, tolerance=1e-10, within=within)
+
+
+def mean_weights(odds: Rows) -> Matrix:
+    """Return the mean weight of each class for every v = 1/w of the grid, two to a doubling."""
+    v = np.geomspace(*EXPONENTS, GRID)
+
+    def sums(block: Block) -> tuple[Matrix]:
+        out = np.empty((GRID, odds.n_classes))
+        for first in (0, 1):
+            points = len(v[first::2])
+            out[first::2] = kernels.weight_doublings(block.logits, float(v[first]), points)
+        return (out,)
+
+    return odds.reduce(sums)[0] / odds.n
+
+
+# -------------------------------------------------------------------- step 2: the temperature
+
+
+def _fit_weighted(sums: list[Sums], form: str, start: float) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
     beta, doubt = start, 0.0
     for function, tolerance in zip(sums, (ROUGH, TOLERANCE)[-len(sums) :], strict=True):
@@ -171,13 +343,14 @@ def _weighted_temperature(sums: list[Sums], form: str, start: float) -> float:
 
 
 def _minimise_weighted(sums: Sums, start: float, tolerance: float) -> tuple[float, float]:
-    """Return β* and, at the last β on the way, the mean of -log max p: 0 when it runs away."""
+    """Return β* and the mean of -log max p at the last β, 0 where there is no minimum."""
     doubt = 0.0
 
     def moments(beta: float) -> tuple[float, ...]:
         nonlocal doubt
-        gap, value, first, *higher, _, _, _, mass = sums(beta)
-        doubt = value / mass
+        gap, of_weights = sums(beta)
+        value, first, *higher = of_weights.relative
+        doubt = value / of_weights.weight
         return (value + beta * gap, first + beta * gap, *higher)
 
     solution = minimise_in_scale(moments, start, tolerance=tolerance)
@@ -188,7 +361,7 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list
     """Return ``Σ W (max z - z)`` and moments as functions of β, of some rows and then of all.
 
     The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
-    constant. Where the odds are held, so are they.
+    constant. Where the odds are held, so are the weights.
     """
     stride = stride_of(rows.n, SOME)
     if odds is not None and isinstance(rows, ArrayRows):
@@ -198,17 +371,27 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list
         parts = [[c[::stride] for c in columns]] if stride > 1 else []
         return [_held_sums(*part) for part in (*parts, columns)]
 
-    def statistic(block: Block, beta: float) -> tuple[float, ...]:
+    def statistic(block: Block, beta: float) -> tuple[float, Moments]:
         z = to_numpy(block.logits)
         mass, gap = weigh(z, log_odds(z / v if form == "paper" else z), v, form)
-        return float(gap.sum()), *temperature_moments(Block(z, None, mass), beta)
+        return float(gap.sum()), kernels.temperature_moments(z, None, mass, beta)
 
     def of(rows: Rows) -> Sums:
         return lambda beta: rows.reduce(lambda block: statistic(block, beta))
 
-    return [of(rows.every(stride)), of(rows)] if stride > 1 else [of(rows)]
+    return [of(rows.thin_by(stride)), of(rows)] if stride > 1 else [of(rows)]
 
 
 def _held_sums(z: NDArray[Any], mass: Matrix, gap: Matrix) -> Sums:
-    rows, below = ArrayRows(z, None, mass, checked=True), float(gap.sum())
-    return lambda beta: (below, *rows.reduce(lambda block: temperature_moments(block, beta)))
+    rows, constant = ArrayRows(z, None, mass, checked=True), float(gap.sum())
+    return lambda beta: (
+        constant,
+        rows.reduce(lambda block: kernels.temperature_moments(*block, beta)),
+    )
+
+
+def weigh(z: NDArray[Any], odds: Matrix, v: float, form: str) -> tuple[Matrix, Matrix]:
+    """Return ``A = Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row; W = 1 for the predicted."""
+    share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
+    mass, gap = kernels.weight_mass(z, odds, v)
+    return 1 + share * mass, share * gap

@@ -64,7 +64,7 @@ def of_smooth_ece(rows: Rows) -> Sums:
     """Return the gaps on a grid that has 16 cells to the bandwidth."""
     o, sigma = gather(rows), smooth.smooth_ece(rows)
     cells = int(np.clip(16 / max(sigma, 1e-9), 256, 4096))
-    place, share = smooth.spread(o.confidence, cells)
+    place, share = smooth.split_between_cells(o.confidence, cells)
     smoothing = partial(smooth.smoothed, sigma=sigma)
     return _gaps(o, place.T, share.T, cells)._replace(finish=smoothing)
 

@@ -15,25 +15,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from temperance._core import checks
+from temperance._core import checks, kernels
 from temperance._core.arrays import to_numpy
-from temperance._core.kernels import fused
+from temperance._core.kernels_numpy import bin_index
+from temperance._core.softmax import softmax
 from temperance.data import as_labelled_rows
-from temperance.metrics._outcomes import compiled_sums, exactly, gather, outcomes, runs, summed
+from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data import Block, Rows, Totals
-    from temperance.metrics._outcomes import Outcomes
+    from temperance.data import Block, Rows
 
     Floats = NDArray[np.float64]
 
-ROUNDING = 1e-6  # confidences closer to an edge than this are settled in float64
+MOST = 1 + 1e-6  # a float32 softmax may exceed 1 by its rounding
 
 
 @final
@@ -82,29 +82,15 @@ class Bins:
     ) -> Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
         confidence, correct, weight = _alike(confidence, correct, weight)
-        edges, compiled = unit_edges(n_bins), fused()
-        if compiled is not None:
-            sums = compiled.bin_sums(confidence, correct, weight, edges)
-            return cls.summed(sums, edges, weighted=weight is not None)
-        place = bin_index(confidence, n_bins)
-        one = weight if weight is not None else 1
-        return cls(
-            edges,
-            np.bincount(place, weight, n_bins),
-            np.bincount(place, confidence * one, n_bins),
-            np.bincount(place, correct * one, n_bins),
-        )
+        edges = unit_edges(n_bins)
+        sums = kernels.bin_sums(confidence, correct, weight, edges)
+        return cls.from_sums(sums, edges, weighted=weight is not None)
 
     @classmethod
-    def summed(cls, sums: Floats, edges: Floats, *, weighted: bool) -> Bins:
-        """Return the sums that a pass has made."""
+    def from_sums(cls, sums: Floats, edges: Floats, *, weighted: bool) -> Bins:
+        """Return bins from their sums (3, n_bins); without weights the counts are integers."""
         counts, confidence, correct = sums
         return cls(edges, counts if weighted else counts.astype(np.int64), confidence, correct)
-
-    @property
-    def sums(self) -> Floats:
-        """What `summed` takes."""
-        return np.stack([self.counts, self.confidence, self.correct])
 
     @classmethod
     def equal_mass(
@@ -180,6 +166,9 @@ def _alike(
             shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
             raise checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
     sure, right = (np.asarray(column, np.float64) for column in (confidence, correct))
+    if not np.all((sure >= 0) & (sure <= MOST)):
+        wrong = sure[~((sure >= 0) & (sure <= MOST))][0]
+        raise checks.InputError(f"confidence must lie between 0 and 1. Got {wrong:g}.")
     return sure, right, None if weight is None else np.asarray(weight, np.float64)
 
 
@@ -188,50 +177,11 @@ def unit_edges(n_bins: int) -> Floats:
     return np.arange(n_bins + 1) / n_bins
 
 
-def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
-    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each of n confidences in [0, 1].
-
-    A product and a rounding up find it, except within rounding of an edge, where the confidence is
-    compared with the edge itself.
-    """
-    scaled = confidence * n_bins
-    place = np.ceil(scaled).astype(np.intp) - 1
-    near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)
-    if near.size:
-        place[near] = np.searchsorted(unit_edges(n_bins)[1:-1], confidence[near])
-    return place
-
-
-def near_edge(confidence: Floats, n_bins: int) -> NDArray[np.intp]:
-    """Return the rows whose bin a relative error of 3e-7 in the confidence could change."""
-    scaled = confidence * n_bins
-    whole = np.rint(scaled)
-    return np.flatnonzero((np.abs(scaled - whole) < ROUNDING * n_bins) & (whole < n_bins))
-
-
-def binned_outcomes(block: Block, n_bins: int, *, exact: bool) -> tuple[Outcomes, Bins]:
-    """Return outcomes and their bins; confidences that may err are computed again near an edge."""
-    o = outcomes(block, exact=exact)
-    near = near_edge(o.confidence, n_bins) if not exact else np.zeros(0, np.intp)
-    if near.size:
-        part = block._make(None if column is None else column[near] for column in block)
-        o.confidence[near] = outcomes(part).confidence
-    return o, Bins.equal_width(o.confidence, o.correct, o.weight, n_bins=n_bins)
-
-
 def bin_rows(rows: Rows, n_bins: int) -> Bins:
     """Return the equal-width bins of labelled rows: one pass."""
     edges = unit_edges(n_bins)
-    _, sums, weighted = summed(rows, partial(_bin_block, edges=edges, exact=exactly(rows)))
-    return Bins.summed(sums, edges, weighted=weighted)
-
-
-def _bin_block(block: Block, *, edges: Floats, exact: bool) -> Totals:
-    sums = compiled_sums(block, edges)
-    if sums is not None:
-        return sums
-    _, bins = binned_outcomes(block, edges.size - 1, exact=exact)
-    return 0.0, bins.sums, block.weight is not None, 0.0
+    sums = sum_outcomes(rows, edges)
+    return Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
 
 
 def ece(
@@ -364,12 +314,11 @@ def classwise_ece(
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
-    (total,) = rows.reduce(partial(_bin_classes, n_bins=n_bins))
-    return total.ece
+    return rows.reduce(partial(_bin_classes, n_bins=n_bins)).ece
 
 
-def _bin_classes(block: Block, *, n_bins: int) -> Totals:
-    """Bins of every class over the rows of a block."""
+def _bin_classes(block: Block, *, n_bins: int) -> Bins:
+    """Return the bins of every class over the rows of a block."""
     p, place, truth = class_bins(block, n_bins)
     weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
     one = 1 if weight is None else weight
@@ -379,15 +328,12 @@ def _bin_classes(block: Block, *, n_bins: int) -> Totals:
         np.bincount(place.ravel(), p.ravel() * one, size),
         np.bincount(place.ravel(), truth.ravel() * one, size),
     )
-    return (Bins(unit_edges(n_bins), *(s.reshape(-1, n_bins) for s in sums)),)
+    return Bins(unit_edges(n_bins), *(s.reshape(-1, n_bins) for s in sums))
 
 
 def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Floats]:
     """Return softmax, bin (class k has the numbers ``k n_bins …``) and one-hot label: (n, K)."""
-    z = to_numpy(block.logits).astype(np.float64)
-    y = cast("NDArray[Any]", block.labels)
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    p = e / e.sum(axis=1, keepdims=True)
+    p, y = softmax(to_numpy(block.logits).astype(np.float64)), labels_of(block)
     classes = np.arange(p.shape[1], dtype=np.intp)
     place = bin_index(p.ravel(), n_bins).reshape(p.shape) + n_bins * classes
     truth = y if y.ndim == 2 else classes == y[:, None]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_labelled_rows
-from temperance.metrics._outcomes import compiled_sums, exactly, summed
-from temperance.metrics.binned import Bins, binned_outcomes, unit_edges
+from temperance.metrics._outcomes import sum_outcomes
+from temperance.metrics.binned import Bins, unit_edges
 from temperance.metrics.proper import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from temperance.data import Block, Totals
-    from temperance.metrics._outcomes import Floats
 
 BINS = ("edges", "counts", "confidence", "correct")
 
@@ -122,8 +118,7 @@ def evaluate(
     Parameters
     ----------
     logits : array of shape (n, K) or rows
-        Scores before the softmax. Without Numba, float32 rows beyond 2^18 elements use float32
-        exponentials: NLL and Brier are then right to 1e-7, counts in bins are those of float64.
+        Scores before the softmax.
     labels : array of shape (n,) or (n, K)
         Class indices, or soft labels that sum to one in each row.
     sample_weight : array of shape (n,), optional
@@ -148,17 +143,8 @@ def evaluate(
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
     rows = as_labelled_rows(logits, labels, sample_weight)
     edges = unit_edges(n_bins)
-    statistic = partial(_evaluate_block, edges=edges, exact=exactly(rows))
-    scores, bins, weighted = summed(rows, statistic)
+    sums = sum_outcomes(rows, edges)
     return Evaluation(
-        Scores.summed(scores, rows.n_classes, weighted=weighted),
-        Bins.summed(bins, edges, weighted=weighted),
+        Scores.from_sums(sums, rows.n_classes),
+        Bins.from_sums(sums.bins, edges, weighted=sums.weighted),
     )
-
-
-def _evaluate_block(block: Block, *, edges: Floats, exact: bool) -> Totals:
-    sums = compiled_sums(block, edges)
-    if sums is not None:
-        return sums
-    o, bins = binned_outcomes(block, edges.size - 1, exact=exact)
-    return Scores.of(o, block.logits.shape[1]).sums, bins.sums, block.weight is not None, 0.0

@@ -7,22 +7,19 @@ cannot gain by lying. Prefer them to any calibration error when models are to be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_labelled_rows
-from temperance.metrics._outcomes import compiled_sums, exactly, outcomes, summed
+from temperance.metrics._outcomes import sum_outcomes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from temperance._core.sums import EvaluationSums
+    from temperance.data import Rows
 
-    from temperance.data import Block, Rows, Totals
-    from temperance.metrics._outcomes import Outcomes
-
-ONE_BIN = np.array([0.0, 1.0])  # where bins are not asked for
+ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
 
 
 @final
@@ -53,24 +50,10 @@ class Scores:
     brier_sum: float
 
     @classmethod
-    def of(cls, o: Outcomes, n_classes: int) -> Scores:
-        """Return the sums over the outcomes of some rows."""
-        columns = (o.correct, o.nll, o.brier)
-        with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
-            if o.weight is None:
-                return cls(n_classes, o.n, *(float(c.sum()) for c in columns))
-            return cls(n_classes, float(o.weight.sum()), *(float(o.weight @ c) for c in columns))
-
-    @classmethod
-    def summed(cls, sums: NDArray[np.float64], n_classes: int, *, weighted: bool) -> Scores:
-        """Return the sums that a pass has made."""
-        weight, *scores = sums.tolist()
-        return cls(n_classes, weight if weighted else int(weight), *scores)
-
-    @property
-    def sums(self) -> NDArray[np.float64]:
-        """What `summed` takes."""
-        return np.array([self.weight, self.correct_sum, self.nll_sum, self.brier_sum])
+    def from_sums(cls, sums: EvaluationSums, n_classes: int) -> Scores:
+        """Return the scores among the sums of a pass; without weights ``weight`` is an integer."""
+        weight = sums.weight if sums.weighted else int(sums.weight)
+        return cls(n_classes, weight, sums.correct, sums.nll, sums.brier)
 
     def __add__(self, other: Scores) -> Scores:
         checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
@@ -100,16 +83,7 @@ class Scores:
 
 def score(rows: Rows) -> Scores:
     """Return the scores of labelled rows: one pass."""
-    sums, _, weighted = summed(rows, partial(_score_block, exact=exactly(rows)))
-    return Scores.summed(sums, rows.n_classes, weighted=weighted)
-
-
-def _score_block(block: Block, *, exact: bool) -> Totals:
-    sums = compiled_sums(block, ONE_BIN)
-    if sums is not None:
-        return sums
-    scores = Scores.of(outcomes(block, exact=exact), block.logits.shape[1])
-    return scores.sums, 0.0, block.weight is not None, 0.0
+    return Scores.from_sums(sum_outcomes(rows, ONE_BIN), rows.n_classes)
 
 
 def accuracy(logits: object, labels: object = None, sample_weight: object = None) -> float:

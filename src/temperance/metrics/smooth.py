@@ -76,12 +76,12 @@ def smooth_ece(logits: object, labels: object = None, sample_weight: object = No
 def _residuals(block: Block) -> Totals:
     """Sums of weighted residuals by cell, and the weight."""
     o = outcomes(block)
-    place, share = spread(o.confidence, CELLS)
+    place, share = split_between_cells(o.confidence, CELLS)
     residual = share * (o.mass * (o.correct - o.confidence))
     return np.bincount(place.ravel(), residual.ravel(), CELLS), float(o.mass.sum())
 
 
-def spread(confidence: Floats, cells: int) -> tuple[NDArray[np.intp], Floats]:
+def split_between_cells(confidence: Floats, cells: int) -> tuple[NDArray[np.intp], Floats]:
     """Return the two cells next to each confidence and the shares that keep its position.
 
     Both have shape (2, n). Beyond the middle of the first and last cell both shares go to it, as

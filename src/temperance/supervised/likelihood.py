@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from temperance._core import kernels
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import NotIdentified
-from temperance._core.kernels import fused
+from temperance._core.softmax import softmax
 from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 
@@ -106,14 +107,14 @@ class Likelihood:
         self.rows = rows
         self.penalty = penalty
         self.unit = unit = solve_temperature(rows).x
-        counts, believed = rows.reduce(lambda block: _class_masses(block, unit))
+        counts, predicted = rows.reduce(lambda block: _class_masses(block, unit))
         if not penalty and not counts.all():
             k = int(np.argmin(counts > 0))
             msg = f"class {k} has no labelled row, so its bias is not identified."
             raise NotIdentified(msg)
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass
-        self.bias = np.zeros(rows.n_classes) if penalty else np.log(counts / (believed + TINY))
+        self.bias = np.zeros(rows.n_classes) if penalty else np.log(counts / (predicted + TINY))
 
     def diagonal_curvature(self) -> Vector:
         """Return the curvature at the start in (gain, bias) of each class: one pass."""
@@ -204,33 +205,9 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any)
     v += bias
     y = block.labels
     assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
-    loss, missed = _residuals(v, y, block.weight)
+    loss, missed = kernels.residuals(v, y, block.weight)
     d_gain = v.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", v, z)
     return loss, d_gain, v.sum(axis=0), missed
-
-
-def _residuals(
-    v: NDArray[Any], y: NDArray[Any], weight: Vector | None
-) -> tuple[float, NDArray[np.int64]]:
-    """Replace v by ``w (softmax(v) - 1{y})``; return the NLL, and rows with p_y ≤ 1/2 by class."""
-    compiled = fused()
-    if compiled is not None and y.ndim == 1:
-        return compiled.residuals(v, y, weight)
-    rows, w = np.arange(len(v)), np.ones(len(v)) if weight is None else weight
-    v -= v.max(axis=1, keepdims=True)
-    own = v[rows, y] if y.ndim == 1 else np.vecdot(v, y)
-    np.exp(v, out=v)
-    total = v.sum(axis=1, keepdims=True)
-    v /= total
-    loss = float(w @ (np.log(total)[:, 0] - own))
-    if y.ndim == 1:
-        best, sure = y, v[rows, y]
-        v[rows, y] -= 1
-    else:
-        best, sure = y.argmax(axis=1), np.where(y == 1, v, 0).max(axis=1)
-        v -= y
-    v *= w[:, None]
-    return loss, np.bincount(best[(sure <= 0.5) & (w > 0)], minlength=v.shape[1])
 
 
 def _in_units(z: NDArray[Any], unit: float, dtype: Any) -> NDArray[Any]:
@@ -251,26 +228,24 @@ def _away_from_temperature(gain: Any) -> tuple[float, Any]:
 
 def _class_masses(block: Block, unit: float) -> Totals:
     """Weight of the rows of each class, by their labels and by the temperature map."""
-    _, p, w = _believed(block, unit, 0.0)
+    _, p, w = _probabilities(block, unit, 0.0)
     y = block.labels
     assert y is not None  # noqa: S101
     counts = np.bincount(y, weights=w, minlength=p.shape[1]) if y.ndim == 1 else w @ y
     return counts, w @ p
 
 
-def _believed(block: Block, unit: float, bias: Vector | float) -> tuple[Vector, Vector, Vector]:
+def _probabilities(
+    block: Block, unit: float, bias: Vector | float
+) -> tuple[Vector, Vector, Vector]:
     """Logits, softmax(z + b), and the weights of the rows."""
     z = to_numpy(block.logits).astype(np.float64) * unit
-    p = z + bias
-    p -= p.max(axis=1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(axis=1, keepdims=True)
-    return z, p, np.ones(len(z)) if block.weight is None else block.weight
+    return z, softmax(z + bias), np.ones(len(z)) if block.weight is None else block.weight
 
 
 def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
     """``Σ w x xᵀ`` of ``x = (p z, p)``, and the sums over rows of p z², p z and p."""
-    z, p, w = _believed(block, unit, bias)
+    z, p, w = _probabilities(block, unit, bias)
     pz = p * z
     x = np.concatenate([pz, p], axis=1) * np.sqrt(w)[:, None]
     return x.T @ x, w @ (pz * z), w @ pz, w @ p
@@ -278,7 +253,7 @@ def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
 
 def _matrix_products(block: Block, unit: float, bias: Vector) -> Totals:
     """``Σ w a aᵀ`` and ``Σ w a xᵀ`` of ``x = (z, 1)`` and ``a = p ⊗ x``."""
-    z, p, w = _believed(block, unit, bias)
+    z, p, w = _probabilities(block, unit, bias)
     x = np.concatenate([z, np.ones((len(z), 1))], axis=1)
     a = (p[:, :, None] * x[:, None, :]).reshape(len(z), -1)
     weighted = a * w[:, None]

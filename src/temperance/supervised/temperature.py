@@ -11,19 +11,23 @@ and the logits of the labels are on average above the mean of their rows.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
+from temperance._core import kernels
 from temperance._core.checks import InputError, NotIdentified, check_scale
-from temperance._core.kernels import fused, temperature_moments
 from temperance._core.optimise import ROUNDING, TOLERANCE, Solution, minimise_in_scale
-from temperance.data import Rows, Totals, as_labelled_rows
+from temperance.data import Rows, as_labelled_rows
 from temperance.maps import Temperature
 
-MARGIN = 4.0  # of the logits under a typical optimum, max - mean
-FAR = 10.0  # factor by which those at T = 1 miss it where T = 1 is no place to begin
-FEW = 300  # rows below which a sample is not worth its while, and one pass more is
-SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives find it in one pass
-SHARE = 8  # of the rows at most one in so many is in the sample; eight need half as many
-ROUGH = 1e-2  # error of the optimum of such a sample; that of a smaller one is larger
+if TYPE_CHECKING:
+    from temperance._core.sums import Moments
+
+MARGIN = 4.0  # mean of max z - mean z under a typical optimum
+FAR = 10.0  # T = 1 is the start unless the margin at T = 1 misses MARGIN by this factor
+FEW = 300  # rows up to which the fit needs no sample, and goes on to rounding
+SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives end the fit in one pass
+SHARE = 8  # a sample holds at most one row in eight
+ROUGH = 1e-2  # relative error of the optimum of SAMPLE rows
 
 
 def fit_temperature(
@@ -86,42 +90,37 @@ def solve_temperature(rows: Rows) -> Solution:
 
 def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
     """Return the optimum, from a start or else T = 1, unless that is far from typical margins."""
-    rough = tolerance > TOLERANCE
-    known: dict[float, Totals] = {}
+    known: dict[float, Moments] = {}
 
-    def totals(beta: float) -> Totals:
+    def moments(beta: float) -> Moments:
         if beta not in known:
-            known[beta] = sums = _totals(rows, beta, rough=rough)
-            _check_identified(rows.n, *sums[-4:])
+            known[beta] = rows.reduce_with_validity(
+                lambda block: kernels.temperature_moments(*block, beta, rough=rough),
+                lambda sums: sums.are_valid,
+                blocks_per_call=kernels.BLOCKS_PER_CALL,
+            )
+            _check_identified(rows.n, known[beta])
         return known[beta]
 
+    rough = tolerance > TOLERANCE
     if start is None:
-        *_, spread, mass = totals(1.0)
-        typical: float = MARGIN * mass / spread
+        at_one = moments(1.0)
+        typical = MARGIN * at_one.weight / at_one.logit_range
         start = 1.0 if 1 / FAR < typical < FAR else typical
-    return minimise_in_scale(lambda beta: totals(beta)[:-4], start, tolerance=tolerance)
+    return minimise_in_scale(lambda beta: moments(beta).relative, start, tolerance=tolerance)
 
 
-def _totals(rows: Rows, beta: float, *, rough: bool) -> Totals:
-    """Return the moments of all rows, whose spread is NaN where a logit is not finite."""
-    return rows.reduce_vouched(
-        lambda block: temperature_moments(block, beta, rough=rough),
-        lambda totals: not math.isnan(totals[-2]),
-        together=2 if fused() is None else 8,
-    )
-
-
-def _check_identified(n: int, below: float, above: float, spread: float, mass: float) -> None:
+def _check_identified(n: int, moments: Moments) -> None:
     """Raise unless the NLL falls from both ends of the scale towards the middle."""
-    check_scale(spread / mass)
-    if spread <= 0:
+    check_scale(moments.logit_range / moments.weight)
+    if moments.logit_range <= 0:
         why = "the logits are constant in every row, so no temperature changes anything."
-    elif below <= 0:
+    elif moments.slope_at_infinity <= 0:
         why = (
             "every row is predicted right, so the likelihood rises for ever as T falls to 0. Use "
             "rows that the model was not trained on, or more of them."
         )
-    elif above <= 0:
+    elif moments.slope_at_zero >= 0:
         why = (
             "the logits of the labels are on average no higher than those of the other classes, so "
             "the likelihood rises for ever as T grows. Check the order of the classes."
@@ -133,16 +132,15 @@ def _check_identified(n: int, below: float, above: float, spread: float, mass: f
 
 
 def _start(rows: Rows) -> float | None:
-    """Return the optimal β of a sample, which a sample of the sample has led to.
+    """Return the optimal β of a sample of the rows, started from that of a smaller sample.
 
-    There is none where there are few rows, or the sample does not identify its optimum. What is
-    wrong with values in the sample is wrong with the whole, where the first pass says it.
+    Return None where there are few rows, or where the sample does not identify its optimum. Values
+    of the sample are not checked here: the first pass over all rows does so.
     """
-    less = 2 if fused() is not None else 1
-    sample = rows.head(min(SAMPLE // less, max(FEW, rows.n // (less * SHARE))))
+    sample = rows.thin(min(SAMPLE, max(FEW, rows.n // SHARE)))
     if sample is rows:
         return None
-    sample.trust()
+    sample.skip_value_checks()
     try:
         return _minimise(sample, _start(sample), tolerance=ROUGH * math.sqrt(SAMPLE / sample.n)).x
     except (InputError, NotIdentified):

@@ -9,7 +9,7 @@ import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_rows
-from temperance.methods.uts_weights import count_predictions
+from temperance.methods.uts import count_predictions
 from temperance.report.displays.base import Display, applied
 from temperance.report.displays.style import AFTER, BEFORE, ink, short
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_rows
-from temperance.methods.uts import BAG
-from temperance.methods.uts_weights import SPAN, Deficit, reach_objective
+from temperance.methods.uts import BAG, EXPONENTS, Shortfall, weight_objective
 from temperance.report.displays.base import Display
 from temperance.report.displays.style import AFTER, ink
 
@@ -50,8 +49,8 @@ class ObjectiveDisplay(Display):
         """Evaluate the objective of all rows at once over the whole range of the search."""
         rows = as_rows(target_logits, name="target_logits")
         q = checks.check_prior(prior, rows.n_classes)
-        grid = np.geomspace(*SPAN, POINTS)
-        value = reach_objective(rows, q, Deficit.of(rows, q, shrink_to=BAG), form)(grid)
+        grid = np.geomspace(*EXPONENTS, POINTS)
+        value = weight_objective(rows, Shortfall.of(rows, q, shrink_to=BAG), form)(grid)
         return cls(grid, value)
 
     def frame(self) -> dict[str, NDArray[Any]]:

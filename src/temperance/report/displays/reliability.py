@@ -22,7 +22,7 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import group_numbers
-from temperance.metrics.smooth import fixed_point, smoothed, spread
+from temperance.metrics.smooth import fixed_point, smoothed, split_between_cells
 from temperance.report.displays.base import Display, applied
 from temperance.report.displays.style import AFTER, BEFORE, COLUMN, ink
 
@@ -137,7 +137,7 @@ def _measure(
 ) -> Curve:
     rows = as_labelled_rows(logits, labels)
     o = gather(rows)
-    place, share = spread(o.confidence, CELLS)
+    place, share = split_between_cells(o.confidence, CELLS)
 
     def on_grid(weight: Floats) -> Floats:
         cells: Any = np.bincount(place.ravel(), (share * weight).ravel(), CELLS)
