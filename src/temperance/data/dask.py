@@ -22,6 +22,7 @@ from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows
 from temperance.data.base import Block, Rows, Statistic, Totals, add, joined
 from temperance.data.columns import LABEL, columns_of
+from temperance.data.foreign import is_dask, is_dask_column, is_dask_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ def dask_rows(
     logits: Any, labels: Any, sample_weight: Any, *, classes: Sequence[object] | None, name: str
 ) -> DaskRows:
     """Return the rows of a Dask array, or of a Dask data frame with columns as in Parquet."""
-    if hasattr(logits, "columns"):
+    if is_dask_frame(logits):
         if labels is not None or sample_weight is not None:
             raise InputError(
                 f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
@@ -81,9 +82,9 @@ def _beside(values: Any, z: Any, name: str) -> Any:
     """Return a Dask array cut as the logits are."""
     if values is None:
         return None
-    if hasattr(values, "to_dask_array"):  # a column of a data frame
+    if is_dask_column(values):
         values = values.to_dask_array(lengths=True)
-    if not hasattr(values, "__dask_graph__"):
+    if not is_dask(values):
         import dask.array as da
 
         values = da.from_array(to_numpy(as_array(values)))

@@ -14,6 +14,7 @@ from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch
 from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows, file_of
 from temperance.data.base import Rows, rows_per_block
+from temperance.data.foreign import is_arrow_dataset, is_dask
 from temperance.data.stream import StreamRows
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def as_rows(
         return logits
     if is_numpy(logits):  # most often, and at once
         return _array_rows(logits, labels, sample_weight, classes, name)
-    if hasattr(logits, "__dask_graph__"):
+    if is_dask(logits):
         from temperance.data.dask import dask_rows
 
         return dask_rows(logits, labels, sample_weight, classes=classes, name=name)
@@ -143,7 +144,7 @@ def as_labelled_rows(
 
 def _stream(logits: object, classes: Sequence[object] | None, name: str) -> StreamRows | None:
     """Return the rows of something that is read in blocks, or None for an array."""
-    if isinstance(logits, (str, os.PathLike)) or is_dataset(logits):
+    if isinstance(logits, (str, os.PathLike)) or is_arrow_dataset(logits):
         from temperance.data.parquet import ParquetBlocks
 
         parquet = ParquetBlocks(cast("Any", logits))
@@ -188,8 +189,3 @@ def is_blocks(values: list[Any]) -> bool:
         parts = cast("list[Any]", first)
         first = parts[0] if parts else None
     return len(getattr(first, "shape", ())) == 2
-
-
-def is_dataset(values: object) -> bool:
-    """Return whether these are the rows of a ``pyarrow.dataset``, without importing it."""
-    return any(base.__module__ == "pyarrow._dataset" for base in type(values).__mro__)

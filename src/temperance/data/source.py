@@ -15,7 +15,8 @@ import numpy as np
 
 from temperance._core.checks import InputError, check_same_classes
 from temperance.data.base import Rows
-from temperance.data.given import as_labelled_rows, is_blocks, is_dataset
+from temperance.data.foreign import is_arrow_dataset
+from temperance.data.given import as_labelled_rows, is_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,6 +120,6 @@ def _split(source: object) -> tuple[object, object] | None:
             return parts, None
         return (parts[0], parts[1]) if len(parts) == 2 else None
     bare_array = hasattr(source, "ndim") and not hasattr(source, "columns")  # holds no labels
-    readable = callable(source) or is_dataset(source)
+    readable = callable(source) or is_arrow_dataset(source)
     labelled = not bare_array and (readable or isinstance(source, (Rows, os.PathLike, Iterable)))
     return (cast("object", source), None) if labelled else None
