@@ -24,11 +24,13 @@ from temperance.supervised.likelihood import Cholesky, Likelihood
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
+
     Vector = NDArray[np.float64]
 
 
 def fit_biased_temperature(
-    logits: object, labels: object = None, sample_weight: object = None
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
 ) -> BiasedTemperature:
     r"""Fit a temperature and one bias per class by maximum likelihood (BCTS).
 
@@ -69,7 +71,11 @@ def fit_biased_temperature(
 
 
 def fit_vector(
-    logits: object, labels: object = None, sample_weight: object = None, *, penalty: float = 0.0
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    penalty: float = 0.0,
 ) -> VectorMap:
     r"""Fit vector scaling: a gain and a bias for each class.
 
@@ -107,7 +113,11 @@ def fit_vector(
 
 
 def fit_matrix(
-    logits: object, labels: object = None, sample_weight: object = None, *, penalty: float = 0.0
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    penalty: float = 0.0,
 ) -> MatrixMap:
     r"""Fit matrix scaling: multinomial logistic regression on the logits.
 
