@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,7 +26,7 @@ def as_rows(
     labels: object = None,
     sample_weight: object = None,
     *,
-    classes: list[Any] | None = None,
+    classes: Sequence[object] | None = None,
     name: str = "logits",
 ) -> Rows:
     """Return checked rows from whatever a user holds. Every fit and metric begins with this.
@@ -49,8 +49,8 @@ def as_rows(
         For arrays. Blocks, Parquet and Dask data frames bring their own.
     sample_weight : array of shape (n,), optional
         For arrays.
-    classes : list, optional
-        Names to look labels up in.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up; numbers are columns.
     name : str
         What errors call the logits.
 
@@ -88,12 +88,19 @@ def _refuse_beside(labels: object, sample_weight: object, name: str) -> None:
 
 
 def _array_rows(
-    logits: object, labels: object, sample_weight: object, classes: list[Any] | None, name: str
+    logits: object,
+    labels: object,
+    sample_weight: object,
+    classes: Sequence[object] | None,
+    name: str,
 ) -> ArrayRows | StreamRows:
     file = _file_to_convert(logits)
     z = checks.check_logits(logits, name) if file is None else file
     n, k = (int(s) for s in z.shape)
-    y = None if labels is None else checks.read_labels(labels, n, k, classes)
+    if classes is not None:
+        classes = checks.check_classes(classes, k)
+    names = checks.names_for(labels, classes)
+    y = None if labels is None else checks.read_labels(labels, n, k, names)
     w = checks.check_sample_weight(sample_weight, n)
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
@@ -125,7 +132,7 @@ def as_labelled_rows(
     labels: object,
     sample_weight: object = None,
     *,
-    classes: list[Any] | None = None,
+    classes: Sequence[object] | None = None,
     name: str = "logits",
 ) -> Rows:
     """Return checked rows that carry labels."""
@@ -135,7 +142,7 @@ def as_labelled_rows(
     return rows
 
 
-def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows | None:
+def _stream(logits: object, classes: Sequence[object] | None, name: str) -> StreamRows | None:
     """Return the rows of something that is read in blocks, or None for an array."""
     if isinstance(logits, (str, os.PathLike)) or is_arrow_dataset(logits):
         from temperance.data.parquet import ParquetBlocks
