@@ -8,6 +8,9 @@ the prior q, at the cost 1 - p_y of giving label y to a row (`transport`).
     COTT   t = quantile of the costs of the source rows, transported to their own labels, at the
            accuracy of the source; accuracy = share of target rows with cost ≤ t
 
+Both need many rows per class. A few rows of each class do not have the mix q themselves, and the
+transport pays for the difference: with 4 rows per class and an accuracy of .88, COT says .49.
+
 Departure from the paper, which supposes the same class mix in both domains: COTT weighs source rows
 by q_y / π_y, with π the class mix of the source. Unweighted, COTT fails under label shift.
 """

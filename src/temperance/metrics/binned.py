@@ -27,6 +27,8 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance.data import Block, Rows
@@ -191,6 +193,7 @@ def ece(
     sample_weight: WeightsLike | None = None,
     *,
     n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal width. Lower is better; 0 is best.
 
@@ -216,6 +219,8 @@ def ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -230,7 +235,7 @@ def ece(
     0.25
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    return bin_rows(as_labelled_rows(logits, labels, sample_weight), n_bins).ece
+    return bin_rows(as_labelled_rows(logits, labels, sample_weight, classes=classes), n_bins).ece
 
 
 def adaptive_ece(
@@ -239,6 +244,7 @@ def adaptive_ece(
     sample_weight: WeightsLike | None = None,
     *,
     n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal mass. Lower is better; 0 is best.
 
@@ -263,6 +269,8 @@ def adaptive_ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -278,7 +286,7 @@ def adaptive_ece(
     0.15
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    o = gather(as_labelled_rows(logits, labels, sample_weight))
+    o = gather(as_labelled_rows(logits, labels, sample_weight, classes=classes))
     return Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).ece
 
 
@@ -288,6 +296,7 @@ def classwise_ece(
     sample_weight: WeightsLike | None = None,
     *,
     n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the calibration error of class probabilities, mean over classes. Lower is better.
 
@@ -312,6 +321,8 @@ def classwise_ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -326,7 +337,7 @@ def classwise_ece(
     0.25
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     return rows.reduce(partial(_bin_classes, n_bins=n_bins)).ece
 
 

@@ -24,6 +24,8 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance.data import Block, Totals
@@ -35,7 +37,11 @@ CELLS = 1 << 14  # the result is right to the width of a cell, 6e-5, and to 1e-7
 
 
 def smooth_ece(
-    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the smooth calibration error. Lower is better; 0 is perfect.
 
@@ -58,6 +64,8 @@ def smooth_ece(
         Class indices. A soft label counts by the probability that it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -71,7 +79,7 @@ def smooth_ece(
     >>> round(tp.metrics.smooth_ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
     0.25
     """
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     residual, weight = rows.reduce(_residuals)
     return fixed_point(residual / weight)
 
