@@ -67,6 +67,13 @@ class Estimates:
         """Return the estimates by name."""
         return dict(zip(self.names, expit(self.log_odds).tolist(), strict=True))
 
+    @property
+    def median(self) -> float:
+        """Return the weighted median of the estimates, in log-odds."""
+        order = np.argsort(self.log_odds, kind="stable")
+        below = np.cumsum(self.weights[order]) - self.weights[order] / 2
+        return float(np.interp(0.5, below, self.log_odds[order]))
+
     def nodes(self, n_classes: int) -> tuple[Matrix, Matrix]:
         """Return accuracies and their weights: three points of each normal, neighbours merged."""
         x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
