@@ -301,7 +301,7 @@ def non_predicted_log_odds(z: NDArray[Any]) -> tuple[Floats, Integers]:
         rest[at] = 1.0
         u -= np.log(rest, out=rest)
     u[at] = UNCOUNTED
-    return u, np.bincount(predicted, minlength=z.shape[1])
+    return np.maximum(u, UNCOUNTED, out=u), np.bincount(predicted, minlength=z.shape[1])
 
 
 def weight_derivatives(odds: Floats, v: float) -> Floats:
@@ -329,6 +329,7 @@ def weight_mass(z: NDArray[Any], odds: Floats, v: float) -> tuple[Floats, Floats
     """Return ``Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row, with W = exp(v o)."""
     weights, u = np.exp(v * odds), z.astype(np.float64)
     u -= u.max(axis=1, keepdims=True)
+    np.maximum(u, -LARGEST, out=u)  # 0 times infinity is NaN
     return weights.sum(axis=1), -np.sum(weights * u, axis=1)
 
 
