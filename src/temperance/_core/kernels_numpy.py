@@ -204,7 +204,7 @@ def _label_terms(
         return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
     place = y * n + row
     own = u.ravel().take(place)
-    tied = np.count_nonzero(is_top) > n
+    tied = np.count_nonzero(is_top, axis=0).max() > 1
     correct = own == 0
     if tied:  # of equal logits the first is predicted
         correct &= is_top.argmax(axis=0) == y
