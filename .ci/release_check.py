@@ -50,7 +50,8 @@ def check_wheel(name: str, wheel: Path, needed: set[str]) -> None:
     """Stop where a wheel holds anything but its package, or lacks a file of it."""
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
-    strangers = [f for f in inside if not f.startswith((f"{name}/", f"{name}-"))]
+    own = (f"{name}/", f"{name}-", f"{name}_command.py")  # the last starts the command
+    strangers = [f for f in inside if not f.startswith(own)]
     tests = [f for f in inside if Path(f).name.startswith(("test_", "conftest"))]
     missing = [f for f in needed if f"{name}/{f}" not in inside]
     licences = [f for f in inside if ".dist-info/licenses/" in f]

@@ -44,6 +44,8 @@ LABEL_FREE = {
     "fit_prior_matched, source": lambda z, q: tp.fit_prior_matched(z, q, source=problem()),
     "fit_lascal": lambda z, q: tp.fit_lascal(z, problem(), q),
     "estimate_accuracy": lambda z, q: tp.estimate_accuracy(z, q, problem(), method="cot"),
+    "estimate_accuracy, cott": lambda z, q: tp.estimate_accuracy(z, q, problem(), method="cott"),
+    "fit_utdc": lambda z, q: tp.fit_utdc(z, problem(), prior=q),
     "UnsupervisedTemperatureScaling": lambda z, q: tp.UnsupervisedTemperatureScaling(q).fit(z),
     "PriorMatchedScaling": lambda z, q: tp.PriorMatchedScaling(q).fit(z),
 }
@@ -100,12 +102,12 @@ def test_bad_weights_are_refused(case, entry):
         FITS[entry](*problem(), bad)
 
 
-ESTIMATES_A_PRIOR = ("calibrate, source", "fit_lascal")  # when there is none
+NEEDS_NO_PRIOR = ("calibrate, source", "fit_lascal", "fit_utdc")
 
 
 @pytest.mark.parametrize(
     ("case", "entry"),
-    [(c, e) for c in bad_priors() for e in LABEL_FREE if c != "none" or e not in ESTIMATES_A_PRIOR],
+    [(c, e) for c in bad_priors() for e in LABEL_FREE if c != "none" or e not in NEEDS_NO_PRIOR],
 )
 def test_bad_priors_are_refused_with_the_number(case, entry):
     bad, message = bad_priors()[case]

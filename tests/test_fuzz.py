@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as npst
 from sklearn.base import clone
 
 import temperance as tp
+from temperance.methods.accuracy import METHODS as ACCURACY_METHODS
 
 ANSWERS = (tp.InputError, tp.NotIdentified)
 
@@ -149,7 +150,7 @@ def parameters(n, k):
         "n_resamples": st.integers(1, 50),
         "bag_size": st.one_of(st.none(), st.integers(30, 60)),
         "form": st.sampled_from(["paper", "reference", "appendix", "none"]),
-        "method": st.sampled_from(["matched", "cot", "atc", "doc", "em", "bbse", "rlls", "none"]),
+        "method": st.sampled_from([*ACCURACY_METHODS, "em", "bbse", "rlls", "none"]),
         "metric": st.sampled_from([tp.metrics.nll, tp.metrics.ece, tp.metrics.accuracy]),
         "bias": st.booleans(),
         "per_class": st.booleans(),

@@ -22,6 +22,7 @@ import shift_pictures
 import shifts_table
 import skin_lesion_tables
 import speed_tables
+import uts_figure
 import what_we_found
 
 from temperance_lab.reproduce import EXPERIMENTS
@@ -47,7 +48,9 @@ def main() -> None:
         (OUT / name).write_text(text, encoding="utf-8")
     for name in EXPERIMENTS:
         draw(name, records[name], OUT / f"{name}.png")
+    draw("sample-size-shift", records["sample-size"], OUT / "sample-size-shift.png")
     shift_pictures.build(OUT)
+    uts_figure.weight_map(OUT / "uts_weights.png")
     skin_lesion_figures()
     shutil.copy(STUDIES / "labelfree" / "regret.png", OUT / "labelfree_regret.png")
 

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).parents[1] / "experiments" / "skin_lesion" / "records"
+import numpy as np
+
+STUDY = Path(__file__).parents[1] / "experiments" / "skin_lesion"
+RECORDS, LOGITS = STUDY / "records", STUDY / "logits"
 SITES = ("rosendahl", "vidir_modern", "vidir_molemax")
 COLUMNS = {
     "nll": "NLL",
@@ -108,11 +111,62 @@ def intervals() -> str:
     return head + "".join(lines)
 
 
+# Test rows and accuracy of the supplement's ResNet-200, in per cent; in the order of its table.
+PRINTED = {
+    "mel": (356, 60.67),
+    "nv": (2146, 96.83),
+    "bcc": (164, 82.93),
+    "akiec": (105, 50.00),
+    "bkl": (352, 73.86),
+    "df": (37, 66.67),
+    "vasc": (45, 91.67),
+}
+
+
+def classes() -> str:
+    """Rows and accuracy of each diagnosis, on the labelled sites and at each unseen clinic."""
+    lines = [
+        ["diagnosis", *(f"{site}: {part}" for site in SITES for part in ("validation", "unseen"))],
+    ]
+    lines[0].append("supplement, ResNet-200")
+    found = {site: np.load(LOGITS / f"ham_{site}.npz") for site in SITES}
+    names = [str(name) for name in found[SITES[0]]["classes"]]
+    for k, name in enumerate([*names, "all"]):
+        cells = []
+        for site in SITES:
+            for part in ("source", "target"):
+                y = found[site][f"{part}_labels"]
+                right = found[site][f"{part}_logits"].argmax(axis=1) == y
+                rows = np.ones(len(y), bool) if name == "all" else y == k
+                share = f"{100 * right[rows].mean():.1f} %" if rows.any() else "–"
+                cells.append(f"{rows.sum():,}, {share}")
+        printed = (3205, 89.14) if name == "all" else PRINTED[name]
+        lines.append([name, *cells, f"{printed[0]:,}, {printed[1]:.1f} %"])
+    rule = ["---"] * len(lines[0])
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+
+
+def cases() -> str:
+    """Sixteen cases with all confidences in what the network said."""
+    shown = read("cases")
+    maps = list(shown[0]["confidence"])
+    head = ["diagnosis", "network says", *maps, "label-free says"]
+    names = [str(name) for name in np.load(LOGITS / f"ham_{SITES[0]}.npz")["classes"]]
+    lines = [head, ["---"] * len(head)]
+    for case in shown:
+        said = (names[case[key]] for key in ("label", "predicted"))
+        numbers = (f"{case['confidence'][m]:.2f}" for m in maps)
+        lines.append([*said, *numbers, names[case["predicted_label_free"]]])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def tables() -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     texts = {site: clinic(site) for site in SITES} | {
         "load": load(),
         "foreign": foreign(),
         "intervals": intervals(),
+        "classes": classes(),
+        "sixteen": cases(),
     }
     return {f"skin_lesion_{name}.md": f"{text}\n" for name, text in texts.items()}

@@ -45,7 +45,12 @@ def run_experiments(
     return records
 
 
-MAIN_METRIC = {"table-1": "nll", "label-noise": "nll", "sample-size": "temperature"}
+MAIN_METRIC = {
+    "table-1": "nll",
+    "cost": "seconds",
+    "label-noise": "nll",
+    "sample-size": "temperature",
+}
 
 
 def show_experiment(name: str, records: list[Record]) -> None:
@@ -87,7 +92,7 @@ EXAMPLES = """Examples:
   temperance-lab reproduce table-1 --data DIR
   temperance-lab reproduce figure-shift --data DIR --cells rotation --json
 
-Experiments: table-1, label-noise, sample-size, figure-shift, figure-corruptions,
+Experiments: table-1, cost, label-noise, sample-size, figure-shift, figure-corruptions,
 probabilistic, combination, all. What was run before is not run again."""
 
 app = App(

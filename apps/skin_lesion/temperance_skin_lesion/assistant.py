@@ -15,31 +15,68 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
+from sqlalchemy import func, select
 
 import temperance as tp
+from temperance_skin_lesion import audit, quality
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.classes import CODES, NAMES
+from temperance_skin_lesion.classes import CODES, MALIGNANT, NAMES
 from temperance_skin_lesion.decision import Policy, decide
 from temperance_skin_lesion.store import Activation, Case, MapRow, PolicyRow, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
     from temperance_skin_lesion.intake import Picture
-    from temperance_skin_lesion.model import Model
+    from temperance_skin_lesion.model import Look, Model
 
-__all__ = ["Active", "Assistant", "load_map", "softmax", "store_map"]
+__all__ = [
+    "Active",
+    "Assistant",
+    "Judged",
+    "Origin",
+    "judged_with",
+    "load_map",
+    "softmax",
+    "store_map",
+]
+
+SYSTEM = "set-up"
+"""Who brought the first map and the first policy into force."""
+
+QUANTILE = 1.6449
+"""Of the normal distribution, for intervals of 90 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where pictures come from; pseudonyms, never names."""
+
+    lesion: str = ""
+    site: str = ""
+    camera: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows after a map: probabilities, orientations that agree, P(malignant) with interval."""
+
+    p: NDArray[np.float64]
+    agreement: NDArray[np.int64]
+    malignant: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """What is in force at one moment: the map, when it came into use, and the policy."""
+    """What is in force at one moment: the map, the policy, and since when."""
 
     activation: int
     since: str
+    by: str
     map_id: int
     map_row: MapRow
     policy_id: int
@@ -48,6 +85,32 @@ class Active:
     def probabilities(self, logits: NDArray[Any]) -> NDArray[np.float64]:
         """Calibrated probabilities of logits ``(n, 7)``."""
         return calibrated(self.map_row.artefact, logits)
+
+    def judged(self, logits: NDArray[Any], views: NDArray[Any]) -> Judged:
+        """Rows after the map in force."""
+        return judged_with(self.map_row, logits, views)
+
+
+def judged_with(row: MapRow, logits: NDArray[Any], views: NDArray[Any]) -> Judged:
+    """Return rows after a map.
+
+    The interval of P(malignant), on the scale of log odds, joins two errors: how much the answer
+    depends on the orientation of the picture, and how well the temperature is known.
+    """
+    p = calibrated(row.artefact, logits)
+    n, ways = views.shape[:2]
+    turned = calibrated(row.artefact, views.reshape(n * ways, -1)).reshape(n, ways, -1)
+    agreement = (turned.argmax(axis=2) == p.argmax(axis=1)[:, None]).sum(axis=1)
+    centre = _log_odds(p)
+    by_view = _log_odds(turned).std(axis=1, ddof=1)
+    temperature, low, high = row.summary["temperature"]
+    # A temperature T' instead of T multiplies the differences between calibrated logits by T / T'.
+    calm = tp.from_probabilities(p)
+    ends = [_log_odds(tp.Temperature(end / temperature).predict_proba(calm)) for end in (low, high)]
+    by_map = np.abs(ends[1] - ends[0]) / (2 * QUANTILE)
+    width = QUANTILE * np.hypot(by_view, by_map)
+    interval = np.stack([expit(centre), expit(centre - width), expit(centre + width)], axis=1)
+    return Judged(p=p, agreement=agreement, malignant=interval)
 
 
 class Assistant:
@@ -58,72 +121,144 @@ class Assistant:
         # One network, one core: waiting here is faster than sharing the core.
         self._thinking = threading.Lock()
         with store.writing() as session:
-            if db.active_map(session) is None:
-                session.add(Activation(map=first_map(model)))
-            if db.active_policy(session) is None:
-                session.add(PolicyRow(policy=Policy().model_dump()))
+            active = db.in_force(session)
+            if active is None or active.map.model != model.id:
+                policy = active.policy if active else first_policy()
+                row = first_map(model)
+                session.add(Activation(map=row, policy=policy, by=SYSTEM))
+                session.flush()
+                about = {"model": model.id, "map": row.id, "policy": policy.policy}
+                audit.enter(session, SYSTEM, "set up", about)
 
     def active(self, session: Session) -> Active:
         """Return what is in force."""
-        activation, policy = db.active_map(session), db.active_policy(session)
-        if activation is None or policy is None:  # only a damaged file has neither
+        activation = db.in_force(session)
+        if activation is None:  # only a damaged file has none
             msg = "The record holds no map or no policy; restore it from a copy."
             raise RuntimeError(msg)
         return Active(
             activation=activation.id,
             since=activation.at,
+            by=activation.by,
             map_id=activation.map_id,
             map_row=activation.map,
-            policy_id=policy.id,
-            policy=Policy.model_validate(policy.policy),
+            policy_id=activation.policy_id,
+            policy=Policy.model_validate(activation.policy.policy),
         )
 
-    def look(self, pictures: Sequence[Picture]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def look(self, pictures: Sequence[Picture]) -> Look:
         """What the network says of pictures, and which of them are nothing it knows."""
         with self._thinking:
             return self.model.look(np.stack([picture.pixels for picture in pictures]))
 
-    def judge(self, pictures: Sequence[Picture], contents: Sequence[bytes] = ()) -> list[Case]:
-        """Judge pictures and put them on record, all or none; ``contents`` are kept if asked to."""
+    def judge(
+        self,
+        pictures: Sequence[Picture],
+        contents: Sequence[bytes] = (),
+        *,
+        by: str = "local",
+        origin: Origin | None = None,
+        hidden: bool = False,
+        times: Sequence[str] = (),
+    ) -> list[Case]:
+        """Judge pictures and put them on record, all or none.
+
+        ``contents`` are kept if the server keeps pictures; ``times`` date the cases of the demo.
+        """
         if not pictures:
             return []
-        logits, foreign = self.look(pictures)
-        if self.keep is not None:  # before the record, which then never names a missing picture
-            for picture, content in zip(pictures, contents, strict=True):
-                _keep(self.keep, picture, content)
-        with self.store.writing() as session:
+        origin = origin or Origin()
+        seen = self.look(pictures)
+        with _kept(self.keep, pictures, contents), self.store.writing() as session:
             active = self.active(session)
-            probabilities = active.probabilities(logits)
-            cases = [
-                _case(picture, z, p, active, self.model.id, foreign=bool(f))
-                for picture, z, p, f in zip(pictures, logits, probabilities, foreign, strict=True)
-            ]
-            session.add_all(cases)
+            rows = active.judged(seen.logits, seen.views)
+            first = _first_cases(session, [picture.sha256 for picture in pictures])
+            cases = []
+            for i, picture in enumerate(pictures):
+                case = self._case(picture, seen, rows, i, active)
+                case.by, case.hidden = by, hidden
+                case.lesion = origin.lesion or f"picture-{picture.sha256[:16]}"
+                case.site, case.camera = origin.site, origin.camera
+                case.kept = picture.format.lower() if self.keep else None
+                case.repeats = first.get(picture.sha256)
+                case.created = times[i] if times else db.now()
+                session.add(case)
+                session.flush()
+                first.setdefault(picture.sha256, case.id)
+                cases.append(case)
+            covered = audit.digest([audit.case_facts(case) for case in cases])
+            about = {"cases": [case.id for case in cases], "digest": covered}
+            audit.enter(session, by, "judged", about)
         return cases
+
+    def _case(self, picture: Picture, seen: Look, rows: Judged, i: int, active: Active) -> Case:
+        measured = quality.measure(picture.pixels)
+        decision = decide(
+            rows.p[i],
+            active.policy,
+            agreement=int(rows.agreement[i]),
+            foreign=bool(seen.foreign[i]),
+            faults=quality.faults(measured),
+        )
+        return Case(
+            sha256=picture.sha256,
+            width=picture.width,
+            height=picture.height,
+            model=self.model.id,
+            map_id=active.map_id,
+            policy_id=active.policy_id,
+            logits=[float(z) for z in seen.logits[i]],
+            views=[[round(float(z), 4) for z in view] for view in seen.views[i]],
+            probabilities=[float(v) for v in rows.p[i]],
+            malignant=[float(v) for v in rows.malignant[i]],
+            agreement=int(rows.agreement[i]),
+            quality=measured._asdict(),
+            predicted=decision.predicted,
+            decision=decision.word,
+            urgency=decision.urgency,
+            rule=decision.fired[0].rule if decision.fired else "answer",
+            why=decision.summary,
+            rules=[[fired.rule, fired.why] for fired in decision.fired],
+        )
+
+
+def first_policy() -> PolicyRow:
+    """Return the policy of a new installation."""
+    return PolicyRow(
+        by=SYSTEM,
+        policy=Policy().model_dump(),
+        reason="rules of a new installation",
+        comparison={},
+        status="accepted",
+        decided=db.now(),
+        decided_by=SYSTEM,
+    )
 
 
 def first_map(model: Model) -> MapRow:
     """Temperature scaling on the labelled validation rows: what can be said before any clinic."""
     source = model.source
-    fitted = tp.fit_temperature(source.logits, source.labels)
+    value, low, high = model.facts["temperature"]
+    fitted = tp.Temperature(value)
     p = fitted.predict_proba(source.logits.astype(np.float64))
     return MapRow(
+        by=SYSTEM,
         origin="shipped",
         model=model.id,
         artefact=store_map(fitted, prior=source.prior),
         verdict="labelled",
         summary={
-            "temperature": [fitted.temperature] * 3,
+            "temperature": [value, low, high],
             "bias": None,
             "prior": source.prior.tolist(),
             "rows": len(source.labels),
             "findings": [],
         },
         reference=reference(p),
-        within_agreement=True,
         report="",
         status="accepted",
         decided=db.now(),
+        decided_by=SYSTEM,
     )
 
 
@@ -148,7 +283,10 @@ def store_map(fitted: Any, **facts: Any) -> str:
     """Return a map or a calibration as the text of its artefact."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "map.json"
-        tp.save(fitted, path, classes=list(NAMES), **facts)
+        if isinstance(fitted, tp.Calibration):
+            fitted.save(path)
+        else:
+            tp.save(fitted, path, classes=list(NAMES), **facts)
         return path.read_text("utf-8")
 
 
@@ -167,39 +305,66 @@ def calibrated(artefact: str, logits: NDArray[Any]) -> NDArray[np.float64]:
     return load_map(artefact).predict_proba(np.asarray(logits, dtype=np.float64))
 
 
-def _case(
-    picture: Picture,
-    logits: NDArray[np.float32],
-    p: NDArray[np.float64],
-    active: Active,
-    model: str,
-    *,
-    foreign: bool,
-) -> Case:
-    decision = decide(p, active.policy, foreign=foreign)
-    return Case(
-        sha256=picture.sha256,
-        width=picture.width,
-        height=picture.height,
-        model=model,
-        map_id=active.map_id,
-        policy_id=active.policy_id,
-        logits=[float(z) for z in logits],
-        probabilities=[float(v) for v in p],
-        predicted=decision.predicted,
-        decision=decision.word,
-        rule=decision.rule,
-        why=decision.why,
+def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log odds of any malignant class, over the last axis."""
+    benign = [k for k in range(p.shape[-1]) if k not in MALIGNANT]
+    tiny = np.finfo(np.float64).tiny
+    return np.log(np.maximum(p[..., MALIGNANT].sum(-1), tiny)) - np.log(
+        np.maximum(p[..., benign].sum(-1), tiny)
     )
 
 
-def _keep(directory: Path, picture: Picture, content: bytes) -> None:
-    """Store a picture under its hash, whole or not at all."""
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / f"{picture.sha256}.{picture.format.lower()}"
+def _first_cases(session: Session, hashes: list[str]) -> dict[str, int]:
+    """Return the first case of each picture that was judged before."""
+    rows = session.execute(
+        select(Case.sha256, func.min(Case.id).label("first"))
+        .where(Case.sha256.in_(hashes))
+        .group_by(Case.sha256)
+    )
+    return {row.sha256: row.first for row in rows}
+
+
+class _kept:  # noqa: N801 - used like a function
+    """Keep pictures under their hashes while their cases are written; none if that fails."""
+
+    def __init__(
+        self, directory: Path | None, pictures: Sequence[Picture], contents: Sequence[bytes]
+    ) -> None:
+        self.directory, self.new = directory, []
+        self.files: Iterator[tuple[Picture, bytes]] = zip(
+            pictures, contents, strict=directory is not None
+        )
+
+    def __enter__(self) -> None:
+        """Write the pictures that are not there yet."""
+        if self.directory is None:
+            return
+        db.private_directory(self.directory)
+        try:
+            for picture, content in self.files:
+                target = self.directory / f"{picture.sha256}.{picture.format.lower()}"
+                if not target.exists():
+                    self.new.append(target)
+                    _write_private(target, content)
+        except BaseException:
+            self.__exit__(OSError)
+            raise
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        """Take back what was written for cases that are not on record."""
+        if failed is not None:
+            for path in self.new:
+                path.unlink(missing_ok=True)
+
+
+def _write_private(target: Path, content: bytes) -> None:
+    """Write a file of its owner's, whole or not at all."""
     partial = target.with_suffix(f".{os.getpid()}-{threading.get_ident()}.partial")
     try:
-        partial.write_bytes(content)
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)  # a full disk needs its space

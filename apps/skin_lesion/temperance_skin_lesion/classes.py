@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CLASSES", "CODES", "MELANOMA", "NAMES", "Diagnosis"]
+__all__ = ["CLASSES", "CODES", "MALIGNANT", "MELANOMA", "NAMES", "OTHER", "SOURCES", "Diagnosis"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,11 @@ CLASSES = (
 CODES = tuple(diagnosis.code for diagnosis in CLASSES)
 NAMES = tuple(diagnosis.name for diagnosis in CLASSES)
 MELANOMA = CODES.index("mel")
+MALIGNANT = [k for k, diagnosis in enumerate(CLASSES) if diagnosis.malignant]
+"""Places of the malignant and premalignant classes."""
+
+OTHER = "other"
+"""A later diagnosis that the model does not know."""
+
+SOURCES = ("histology", "follow-up", "expert", "confocal", "unknown")
+"""How a later diagnosis was made, the surest first."""

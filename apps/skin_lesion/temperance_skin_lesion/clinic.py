@@ -1,4 +1,4 @@
-"""Maps for a clinic: surveys of unlabelled pictures, proposals, and who is in force.
+"""Maps for a clinic: surveys of unlabelled pictures, proposals, and what is in use.
 
 A map changes what the assistant says, so it is handled like a change to a device: proposed from
 evidence, compared with a range agreed beforehand, accepted or rejected by a person, kept for ever,
@@ -7,20 +7,18 @@ and undone with one click.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 import temperance as tp
+from temperance_skin_lesion import audit, thresholds
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion import thresholds
-from temperance_skin_lesion.assistant import calibrated, reference
+from temperance_skin_lesion.assistant import judged_with, reference, store_map
 from temperance_skin_lesion.classes import CODES, NAMES
+from temperance_skin_lesion.decision import ORIENTATIONS, examine
 from temperance_skin_lesion.store import Activation, Conflict, MapRow, Survey, SurveyImage
 
 if TYPE_CHECKING:
@@ -29,51 +27,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
-    from temperance_skin_lesion.assistant import Assistant
+    from temperance_skin_lesion.agreement import Agreement
+    from temperance_skin_lesion.assistant import Active, Assistant, Judged
     from temperance_skin_lesion.intake import Picture
 
 __all__ = [
-    "Agreement",
     "NotAcceptable",
+    "Rows",
     "accept",
     "add_pictures",
+    "as_rows",
+    "check_proposed",
+    "check_seen",
+    "existing",
     "former_map",
     "open_survey",
     "propose",
     "propose_from_survey",
     "reject",
     "restore",
-    "survey_logits",
+    "survey_rows",
 ]
+
+SAME = 0.005
+"""Largest change of any probability below which a new map is the map in use."""
 
 
 class NotAcceptable(ValueError):
     """A map that may not come into use; the message says why."""
-
-
-class Agreement(BaseModel):
-    """The range inside which a person may accept a new map; agreed when the server is set up."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    temperature: tuple[float, float] = (0.5, 5.0)
-    bias: float = Field(6.0, description="largest difference between two class offsets, in logits")
-    rows: int = Field(100, description="least number of different pictures")
-
-    def objection(self, fitted: Any, rows: int) -> str:
-        """Say what is outside the range; empty when nothing is."""
-        low, high = self.temperature
-        if rows < self.rows:
-            return f"{rows} different pictures are fewer than the {self.rows} agreed on."
-        if not low <= fitted.temperature <= high:
-            return (
-                f"The temperature {fitted.temperature:.2f} is outside the agreed range "
-                f"{low:g} to {high:g}."
-            )
-        spread = float(np.ptp(getattr(fitted, "bias", np.zeros(1))))
-        if spread > self.bias:
-            return f"Class offsets differ by {spread:.2f}, more than the agreed {self.bias:g}."
-        return ""
 
 
 def open_survey(assistant: Assistant, note: str = "") -> int:
@@ -92,168 +73,246 @@ def add_pictures(
 
     Returns how many different ones the survey now has, and a sentence for each left out.
     """
-    logits, foreign = assistant.look(pictures) if pictures else ([], [])
+    seen = assistant.look(pictures) if pictures else None
+    strangers = seen.foreign if seen else []
     with assistant.store.writing() as session:
-        _existing(session, Survey, survey_id)
-        for picture, z, stranger in zip(pictures, logits, foreign, strict=True):
-            if stranger:
+        existing(session, Survey, survey_id)
+        for i, picture in enumerate(pictures):
+            if seen is None or strangers[i]:
                 continue
-            session.merge(
-                SurveyImage(
-                    survey_id=survey_id, sha256=picture.sha256, logits=[float(v) for v in z]
-                )
-            )
+            numbers = [[float(v) for v in row] for row in (seen.logits[i], *seen.views[i])]
+            session.merge(SurveyImage(survey_id=survey_id, sha256=picture.sha256, logits=numbers))
         session.flush()
         images = select(SurveyImage).where(SurveyImage.survey_id == survey_id)
         return db.count(session, images), [
             f"{picture.name}: this does not look like a dermatoscopic picture; it was left out."
-            for picture, stranger in zip(pictures, foreign, strict=True)
+            for picture, stranger in zip(pictures, strangers, strict=True)
             if stranger
         ]
 
 
-def survey_logits(session: Session, survey_id: int) -> NDArray[np.float64]:
-    """Logits of a survey's pictures, ordered by their hashes."""
-    _existing(session, Survey, survey_id)
+def survey_rows(session: Session, survey_id: int) -> Rows:
+    """Logits of a survey's pictures and of their orientations, ordered by their hashes."""
+    existing(session, Survey, survey_id)
     rows = session.scalars(
         select(SurveyImage.logits)
         .where(SurveyImage.survey_id == survey_id)
         .order_by(SurveyImage.sha256)
+    ).all()
+    # Surveys of older versions hold one row of logits for each picture.
+    logits = [row[0] if isinstance(row[0], list) else row for row in rows]
+    views = [row[1:] if isinstance(row[0], list) else [row] * ORIENTATIONS for row in rows]
+    return as_rows(logits, views)
+
+
+class Rows(NamedTuple):
+    """Logits of pictures ``(n, 7)`` and of their orientations ``(n, 8, 7)``."""
+
+    logits: NDArray[np.float64]
+    views: NDArray[np.float64]
+
+
+def as_rows(logits: Sequence[Any], views: Sequence[Any]) -> Rows:
+    """Return lists of numbers as arrays, of no rows too."""
+    return Rows(
+        np.array(logits, dtype=np.float64).reshape(-1, len(CODES)),
+        np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
     )
-    return np.array(rows.all(), dtype=np.float64).reshape(-1, len(CODES))
 
 
 def propose_from_survey(
-    assistant: Assistant, survey_id: int, prior: object, agreement: Agreement
+    assistant: Assistant, survey_id: int, prior: object, agreement: Agreement, *, by: str
 ) -> int:
     """Calibrate on a survey; return the number of the proposed map."""
     with assistant.store.reading() as session:
-        logits = survey_logits(session, survey_id)
-    return propose(assistant, logits, prior, agreement, origin="survey", survey_id=survey_id)
+        rows = survey_rows(session, survey_id)
+    return propose(assistant, rows, prior, agreement, origin="survey", survey_id=survey_id, by=by)
 
 
 def propose(
     assistant: Assistant,
-    logits: NDArray[np.float64],
+    rows: Rows,
     prior: object,
     agreement: Agreement,
     *,
     origin: str,
+    by: str,
     survey_id: int | None = None,
 ) -> int:
-    """Calibrate on unlabelled logits; ``prior`` is whatever `temperance.calibrate` takes."""
-    if not len(logits):
+    """Calibrate on unlabelled rows; ``prior`` is whatever `temperance.calibrate` takes.
+
+    A map that the calibration refuses, that is outside the agreed range or that says the same as
+    the map in use is put on record with its reason, and there is nothing to decide about it.
+    """
+    if not len(rows.logits):
         raise NotAcceptable("There are no pictures to calibrate on; add some first.")
     source = (assistant.model.source.logits, assistant.model.source.labels)
-    cal = tp.calibrate(logits, prior=prior, source=source, classes=NAMES)
-    with tempfile.TemporaryDirectory() as directory:
-        cal.save(Path(directory) / "map.json")
-        cal.to_html(Path(directory) / "report.html")
-        artefact = (Path(directory) / "map.json").read_text("utf-8")
-        report = (Path(directory) / "report.html").read_text("utf-8")
-    objection = agreement.objection(cal.map, len(logits))
-    p = calibrated(artefact, logits)
-    with assistant.store.reading() as session:
-        active = assistant.active(session)
-    effects = thresholds.changed(active.probabilities(logits), p, active.policy)
-    summary = _summary(cal, rows=len(logits), objection=objection)
+    cal = tp.calibrate(rows.logits, prior=prior, source=source, classes=NAMES)
+    objection = agreement.objection_to_map(cal.map, len(rows.logits))
     row = MapRow(
+        by=by,
         origin=origin,
         survey_id=survey_id,
         model=assistant.model.id,
-        artefact=artefact,
+        artefact=store_map(cal),
         verdict=cal.verdict,
-        summary=summary | {"changes": {when: asdict(e) for when, e in effects.items()}},
-        reference=reference(p),
-        within_agreement=not objection,
-        report=report,
+        summary=_summary(cal, rows=len(rows.logits), objection=objection),
+        report=cal.to_html(),
     )
+    new = judged_with(row, *rows)
+    row.reference = reference(new.p)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+    old = active.judged(*rows)
+    row.summary["compared_with"] = active.map_id
+    if cal.verdict == "refused":
+        row.status = "refused"
+    else:
+        row.summary |= _comparison(active, old, new)
+        if objection:
+            row.status = "outside"
+        elif row.summary["largest_change"] < SAME:
+            row.status = "same"
+        else:
+            row.status = "proposed"
+    row.decided = None if row.status == "proposed" else db.now()
     with assistant.store.writing() as session:
         session.add(row)
         session.flush()
+        about = {"map": row.id, "artefact": audit.digest(row.artefact), "verdict": row.verdict}
+        audit.enter(session, by, "map proposed", about | {"status": row.status})
         return row.id
 
 
-def accept(assistant: Assistant, map_id: int, seen: int) -> None:
+def _comparison(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
+    """Say what a new map changes beside the map in use, if the new one is right."""
+    effects = thresholds.changed(old, new, active.policy)
+    before, after = (examine(j.p, active.policy, j.agreement) for j in (old, new))
+    rows = np.arange(len(old.p))
+    named = old.p.argmax(axis=1)
+    return {
+        "changes": {when: asdict(effect) for when, effect in effects.items()},
+        "changed_decisions": float((before.answered != after.answered).mean()),
+        "changed_classes": float((before.predicted != after.predicted).mean()),
+        "largest_change": float(np.abs(new.p - old.p).max()),
+        "confidence": [float(old.p.max(axis=1).mean()), float(new.p.max(axis=1).mean())],
+        # How far the claims of the map in use are from what the new map says, and on average.
+        "gap_in_use": _gap(old.p.max(axis=1), new.p[rows, named]),
+        "melanoma": [float(old.p[:, 0].mean()), float(new.p[:, 0].mean())],
+    }
+
+
+def _gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15) -> float:
+    """Mean difference between claimed and right over bins of equal width, as of the ECE."""
+    place = np.minimum((claimed * bins).astype(int), bins - 1)
+    sums = [np.bincount(place, weights=w, minlength=bins) for w in (claimed, right)]
+    return float(np.abs(sums[0] - sums[1]).sum() / len(claimed))
+
+
+def accept(assistant: Assistant, map_id: int, seen: int, *, by: str) -> None:
     """Bring a proposed map into use, if activation ``seen`` is still the newest one."""
     with assistant.store.writing() as session:
-        row = _existing(session, MapRow, map_id)
-        _check_seen(session, seen)
-        if row.status != "proposed":
-            raise Conflict(f"Map {map_id} was {row.status} already, at {row.decided}.")
-        if row.verdict == "refused":
-            raise NotAcceptable(f"Map {map_id} was refused by the calibration; see its findings.")
-        if not row.within_agreement:
-            raise NotAcceptable(
-                f"Map {map_id} is outside the range agreed for this clinic: "
-                f"{row.summary['objection']}"
-            )
-        if row.model != assistant.model.id:
-            raise NotAcceptable(
-                f"Map {map_id} was made for the model {row.model}, not for {assistant.model.id}."
-            )
-        row.status, row.decided = "accepted", db.now()
-        session.add(Activation(map_id=map_id))
+        row = existing(session, MapRow, map_id)
+        active = check_seen(session, seen)
+        check_proposed(row, "Map")
+        _check_model(assistant, row)
+        row.status, row.decided, row.decided_by = "accepted", db.now(), by
+        session.add(Activation(map_id=map_id, policy_id=active.policy_id, by=by))
+        about = {"map": map_id, "former": active.map_id, "artefact": audit.digest(row.artefact)}
+        audit.enter(session, by, "map accepted", about)
 
 
-def reject(assistant: Assistant, map_id: int) -> None:
+def reject(assistant: Assistant, map_id: int, *, by: str) -> None:
     """Put a proposed map aside."""
     with assistant.store.writing() as session:
-        row = _existing(session, MapRow, map_id)
-        if row.status != "proposed":
-            raise Conflict(f"Map {map_id} was {row.status} already, at {row.decided}.")
-        row.status, row.decided = "rejected", db.now()
+        row = existing(session, MapRow, map_id)
+        check_proposed(row, "Map")
+        row.status, row.decided, row.decided_by = "rejected", db.now(), by
+        audit.enter(session, by, "map rejected", {"map": map_id})
 
 
-def restore(assistant: Assistant, map_id: int, seen: int) -> None:
+def restore(assistant: Assistant, map_id: int, seen: int, *, by: str) -> None:
     """Bring a map back into use that was in use before."""
     with assistant.store.writing() as session:
-        row = _existing(session, MapRow, map_id)
-        _check_seen(session, seen)
+        row = existing(session, MapRow, map_id)
+        active = check_seen(session, seen)
         if row.status != "accepted":
-            raise NotAcceptable(f"Map {map_id} was never in use; it is {row.status}.")
-        if row.model != assistant.model.id:
-            raise NotAcceptable(
-                f"Map {map_id} was made for the model {row.model}, not for {assistant.model.id}."
-            )
-        session.add(Activation(map_id=map_id))
+            raise NotAcceptable(f"Map {map_id} was never in use; it was {row.status}.")
+        _check_model(assistant, row)
+        session.add(Activation(map_id=map_id, policy_id=active.policy_id, by=by))
+        audit.enter(session, by, "map restored", {"map": map_id, "former": active.map_id})
 
 
-def former_map(session: Session) -> int | None:
-    """Return the map that was in use before the current one."""
-    ids = session.scalars(select(Activation.map_id).order_by(Activation.id.desc()))
-    current = None
-    for map_id in ids:
-        current = current or map_id
-        if map_id != current:
-            return map_id
-    return None
+def former_map(session: Session, active: Active) -> int | None:
+    """Return the map of this model that was in use before the current one."""
+    return session.scalar(
+        select(Activation.map_id)
+        .join(MapRow, MapRow.id == Activation.map_id)
+        .where(Activation.map_id != active.map_id, MapRow.model == active.map_row.model)
+        .order_by(Activation.id.desc())
+        .limit(1)
+    )
 
 
-def _existing(session: Session, table: type[Any], key: int) -> Any:
+def existing(session: Session, table: type[Any], key: int) -> Any:
+    """Return a row, or say that there is none."""
     row = session.get(table, key)
     if row is None:
         raise LookupError(f"There is no {table.__tablename__} {key}.")
     return row
 
 
-def _check_seen(session: Session, seen: int) -> None:
-    newest = db.active_map(session)
-    if newest is not None and newest.id != seen:
+REASONS = {
+    "refused": "was refused by the calibration; its findings say why",
+    "outside": "is outside the range agreed for this clinic",
+    "same": "says the same as what is in force",
+}
+
+
+def check_proposed(row: Any, what: str) -> None:
+    """Object to a map or a policy about which there is nothing to decide."""
+    if row.status in REASONS:
+        raise NotAcceptable(f"{what} {row.id} {REASONS[row.status]}; there is nothing to decide.")
+    if row.status != "proposed":
         raise Conflict(
-            f"In the meantime, at {newest.at}, map {newest.map_id} came into use. Look at it, "
-            f"then decide again."
+            f"{what} {row.id} was {row.status} already, by {row.decided_by} at "
+            f"{_clock(row.decided)}."
+        )
+
+
+def check_seen(session: Session, seen: int) -> Activation:
+    """Return what is in force, if it is still what the deciding person saw."""
+    newest = db.in_force(session)
+    if newest is None or newest.id != seen:
+        what = f"map {newest.map_id} with policy {newest.policy_id}" if newest else "nothing"
+        when = f" since {_clock(newest.at)}, by {newest.by}" if newest else ""
+        raise Conflict(
+            f"Somebody decided in the meantime: {what} is in force{when}. Look at it, then decide "
+            f"again."
+        )
+    return newest
+
+
+def _clock(at: str) -> str:
+    return f"{at[:16].replace('T', ' ')} UTC"
+
+
+def _check_model(assistant: Assistant, row: MapRow) -> None:
+    if row.model != assistant.model.id:
+        raise NotAcceptable(
+            f"Map {row.id} was made for the model {row.model}, not for {assistant.model.id}."
         )
 
 
 def _summary(cal: tp.Calibration, *, rows: int, objection: str) -> dict[str, Any]:
     """What pages and interface show of a calibration, as plain facts."""
     facts = cal.to_dict()
+    more = facts.get("details") or facts.get("facts") or {}
     shown = ("temperature", "accuracy", "ece_before", "ece_after", "findings", "meaning")
-    assumed = ("prior", "prior_kind", "accuracy_before", "assumptions", "would_change", "guarantee")
+    assumed = ("prior", "prior_kind", "assumptions", "would_change", "guarantee")
     return {
-        **{name: facts[name] for name in shown},
-        **{name: facts["facts"][name] for name in assumed},
+        **{name: facts.get(name) for name in shown},
+        **{name: more.get(name) for name in assumed},
         "bias": facts["map"].get("bias"),
         "rows": rows,
         "objection": objection,

@@ -1,33 +1,49 @@
-r"""Answer or refer: a cost rule with a floor under every answer and a stricter one for melanoma.
+r"""Answer or refer, and how urgent: every rule is examined, and every rule that fired is told.
 
 With calibrated probabilities p and the cost C(j, k) of answering k when j is true, answering
 :math:`k = \arg\max p` costs :math:`\sum_j p_j C(j, k)` on average (Chow, 1970). A case is
-answered only if that is at most the cost of a referral, and only if no floor forbids it. The rule
-is as good as the probabilities are calibrated, which is what the clinic page is about.
+answered only if that is at most the cost of a referral, and only if no other rule objects. The
+order of `RULES` is the order in which reasons are told: melanoma first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from temperance_skin_lesion.classes import CLASSES, MELANOMA
+from temperance_skin_lesion.classes import CLASSES, MALIGNANT, MELANOMA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from numpy.typing import NDArray
 
-__all__ = ["FOREIGN", "Costs", "Decision", "Policy", "decide", "decide_all"]
+__all__ = [
+    "FOREIGN",
+    "ORIENTATIONS",
+    "RULES",
+    "URGENCIES",
+    "Costs",
+    "Decision",
+    "Fired",
+    "Policy",
+    "decide",
+    "examine",
+]
+
+ORIENTATIONS = 8
+"""Ways to lay a square picture: four quarter turns, each also mirrored."""
 
 
 class Costs(BaseModel):
     """What an error costs, in units of the smallest error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Strict: a boolean is no number.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     missed_melanoma: float = Field(200, ge=0, le=1e6, description="melanoma, answered otherwise")
     missed_malignancy: float = Field(
@@ -53,30 +69,79 @@ class Costs(BaseModel):
 
 
 class Policy(BaseModel):
-    """When the assistant answers; everything else is referred to a specialist."""
+    """When the assistant answers and how urgent a case is; the rest goes to a specialist."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
-    threshold: float = Field(
-        0.7, ge=0, le=1, description="least calibrated probability of any answer"
-    )
+    threshold: float = Field(0.7, ge=0, le=1, description="least probability of any answer")
     melanoma_threshold: float = Field(
-        0.9, ge=0, le=1, description="least calibrated probability of the answer melanoma"
+        0.9, ge=0, le=1, description="least probability of the answer melanoma"
     )
     melanoma_ceiling: float = Field(
         0.02, ge=0, le=1, description="no other answer while melanoma is more probable than this"
+    )
+    agreement: int = Field(
+        7,
+        ge=0,
+        le=ORIENTATIONS,
+        description="least number of the eight orientations that name the same diagnosis",
+    )
+    urgent_melanoma: float = Field(
+        0.2, ge=0, le=1, description="urgent from this probability of melanoma"
+    )
+    urgent_malignant: float = Field(
+        0.5, ge=0, le=1, description="urgent from this probability of any malignant lesion"
+    )
+    soon_malignant: float = Field(
+        0.1, ge=0, le=1, description="soon from this probability of any malignant lesion"
     )
     costs: Costs = Costs()
 
     @model_validator(mode="after")
     def _melanoma_is_never_easier(self) -> Self:
-        if self.melanoma_threshold < self.threshold:
-            msg = (
-                f"melanoma_threshold must not be below threshold. Got {self.melanoma_threshold} "
-                f"and {self.threshold}."
-            )
-            raise ValueError(msg)
+        for high, low in (
+            ("melanoma_threshold", "threshold"),
+            ("urgent_melanoma", "melanoma_ceiling"),
+            ("urgent_malignant", "soon_malignant"),
+        ):
+            if getattr(self, high) < getattr(self, low):
+                raise ValueError(
+                    f"{high} must not be below {low}. Got {getattr(self, high)} and "
+                    f"{getattr(self, low)}."
+                )
         return self
+
+
+FOREIGN = "foreign"
+RULES = (
+    "melanoma-suspected",
+    "melanoma-not-excluded",
+    "orientations-disagree",
+    "threshold",
+    "cost",
+)
+URGENCIES = ("urgent", "soon", "routine", "retake")
+
+
+class Examined(NamedTuple):
+    """What every rule says of many cases."""
+
+    predicted: NDArray[np.int64]
+    fired: NDArray[np.bool_]  # (n, rules), in the order of RULES
+    cost: NDArray[np.float64]
+    urgency: NDArray[np.int64]  # index into URGENCIES, without "retake"
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Cases to which no rule objects."""
+        return ~self.fired.any(axis=1)
+
+
+class Fired(NamedTuple):
+    """A rule that objects to an answer, and the sentence that says so."""
+
+    rule: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +150,9 @@ class Decision:
 
     predicted: int
     answered: bool
-    rule: str
-    why: str
+    urgency: str
+    fired: tuple[Fired, ...]
+    summary: str
 
     @property
     def word(self) -> str:
@@ -94,55 +160,90 @@ class Decision:
         return "answer" if self.answered else "refer"
 
 
-FOREIGN = "foreign"
-UNKNOWN_KIND = (
-    "This does not look like the dermatoscopic pictures that the network was trained on, so "
-    "its scores mean nothing and none is shown. Send a dermatoscopic picture of the lesion, or let "
-    "a specialist look at it."
-)
+def examine(
+    p: NDArray[np.float64], policy: Policy, agreement: NDArray[np.int64] | None = None
+) -> Examined:
+    """Examine every rule for cases with probabilities ``(n, 7)``.
 
-RULES = ("answer", "threshold", "melanoma-threshold", "melanoma-not-excluded", "cost")
-
-
-def decide_all(
-    p: NDArray[np.float64], policy: Policy
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rule (index into `RULES`, 0 is an answer) that settles each row, and its expected cost."""
+    ``agreement`` counts the orientations that name the predicted class; all of them without it.
+    """
     predicted = p.argmax(axis=1)
-    top, melanoma = p.max(axis=1), p[:, MELANOMA]
+    top, melanoma, malignant = p.max(axis=1), p[:, MELANOMA], p[:, MALIGNANT].sum(axis=1)
     cost = (p @ policy.costs.matrix())[np.arange(len(p)), predicted]
     says_melanoma = predicted == MELANOMA
-    rule = np.select(
+    agreed = np.full(len(p), ORIENTATIONS) if agreement is None else agreement
+    fired = np.stack(
         [
-            top < policy.threshold,
             says_melanoma & (melanoma < policy.melanoma_threshold),
             ~says_melanoma & (melanoma > policy.melanoma_ceiling),
+            agreed < policy.agreement,
+            top < policy.threshold,
             cost > policy.costs.referral,
         ],
-        [1, 2, 3, 4],
-        default=0,
+        axis=1,
     )
-    return rule, cost
+    urgent = (
+        (melanoma >= policy.urgent_melanoma) | (malignant >= policy.urgent_malignant)
+    ) | says_melanoma
+    soon = (melanoma > policy.melanoma_ceiling) | (malignant >= policy.soon_malignant)
+    soon |= np.isin(predicted, MALIGNANT)
+    return Examined(predicted, fired, cost, np.select([urgent, soon], [0, 1], default=2))
 
 
-def decide(p: NDArray[np.float64], policy: Policy, *, foreign: bool = False) -> Decision:
-    """Decide one case from its calibrated probabilities; what is ``foreign`` is never answered."""
+def decide(
+    p: NDArray[np.float64],
+    policy: Policy,
+    *,
+    agreement: int = ORIENTATIONS,
+    foreign: bool = False,
+    faults: Sequence[str] = (),
+) -> Decision:
+    """Decide one case.
+
+    What is ``foreign`` and what has ``faults`` (sentences about the picture) is never answered.
+    """
     if foreign:
-        return Decision(int(p.argmax()), answered=False, rule=FOREIGN, why=UNKNOWN_KIND)
-    rules, costs = decide_all(p[None], policy)
-    rule, cost, predicted = RULES[rules[0]], costs[0], int(p.argmax())
+        why = Fired(
+            FOREIGN,
+            "This does not look like the dermatoscopic pictures that the network was trained on, "
+            "so its scores mean nothing and none is shown. Send a dermatoscopic picture of the "
+            "lesion, or let a specialist look at it.",
+        )
+        return Decision(
+            int(p.argmax()), answered=False, urgency="retake", fired=(why,), summary=why.why
+        )
+    found = examine(p[None], policy, np.array([agreement]))
+    predicted = int(found.predicted[0])
+    told = _sentences(p, policy, predicted, agreement, float(found.cost[0]))
+    fired = [Fired(rule, told[rule]) for rule, on in zip(RULES, found.fired[0], strict=True) if on]
+    fired += [Fired("quality", fault) for fault in faults]
+    urgency = URGENCIES[found.urgency[0]]
+    if faults and urgency != "urgent":
+        urgency = "retake"
+    summary = (
+        f"{CLASSES[predicted].name} has probability {p[predicted]:.2f}; no rule objects, and "
+        f"answering costs {found.cost[0]:.2f} on average, less than a referral "
+        f"({policy.costs.referral:g})."
+        if not fired
+        else fired[0].why
+    )
+    return Decision(predicted, not fired, urgency, tuple(fired), summary)
+
+
+def _sentences(
+    p: NDArray[np.float64], policy: Policy, predicted: int, agreement: int, cost: float
+) -> dict[str, str]:
+    """What each rule would say of a case."""
     name, top, melanoma = CLASSES[predicted].name, p[predicted], p[MELANOMA]
-    why = {
-        "answer": f"{name} has calibrated probability {top:.2f}, at or above every threshold; the "
-        f"expected cost of answering, {cost:.2f}, is below that of a referral, "
-        f"{policy.costs.referral:g}.",
-        "threshold": f"The most probable class, {name}, has only {top:.2f}; an answer needs "
-        f"{policy.threshold:.2f}.",
-        "melanoma-threshold": f"Melanoma is most probable with {top:.2f}; it is not answered below "
-        f"{policy.melanoma_threshold:.2f}.",
-        "melanoma-not-excluded": f"Melanoma is not excluded: its probability {melanoma:.3f} is "
+    return {
+        "melanoma-suspected": f"Melanoma is the most probable diagnosis ({melanoma:.2f}); it is "
+        f"not answered below {policy.melanoma_threshold:.2f}.",
+        "melanoma-not-excluded": f"Melanoma is not excluded: its probability is {melanoma:.3f}, "
         f"above {policy.melanoma_ceiling:.3f}.",
-        "cost": f"Answering {name} would cost {cost:.2f} on average, a referral "
-        f"{policy.costs.referral:g}.",
-    }[rule]
-    return Decision(predicted, rule == "answer", rule, why)
+        "orientations-disagree": f"The answer depends on how the picture is turned: {agreement} of "
+        f"{ORIENTATIONS} orientations name {name}; an answer needs {policy.agreement}.",
+        "threshold": f"The most probable diagnosis, {name}, has only {top:.2f}; an answer needs "
+        f"{policy.threshold:.2f}.",
+        "cost": f"Answering {name} would cost {cost:.2f} on average, more than a referral "
+        f"({policy.costs.referral:g}): a missed malignant lesion weighs more than a visit.",
+    }

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance_skin_lesion import intake
+from temperance_skin_lesion import audit, intake
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.drawings import lesion_file
+from temperance_skin_lesion.store import DiagnosisRow
 
 if TYPE_CHECKING:
     from temperance_skin_lesion.assistant import Assistant
 
 __all__ = ["drawn", "fill"]
 
-WEEKS = 3
+WEEKS = 2
 PER_WEEK = 32
 
 
@@ -30,18 +31,25 @@ def drawn(seeds: range) -> list[intake.Picture]:
 
 
 def fill(assistant: Assistant) -> None:
-    """Judge drawn pictures as if over the last weeks, and diagnose half of them at random."""
+    """Judge drawn pictures as if over the last weeks, and diagnose most of them at random."""
     rng = np.random.default_rng(0)
-    cases = assistant.judge(drawn(range(WEEKS * PER_WEEK)))
     today = datetime.now(UTC)
+    ages = [
+        timedelta(weeks=WEEKS - 1 - i // PER_WEEK, minutes=PER_WEEK - i % PER_WEEK)
+        for i in range(WEEKS * PER_WEEK)
+    ]
+    times = [(today - age).isoformat(timespec="milliseconds") for age in ages]
+    cases = assistant.judge(drawn(range(WEEKS * PER_WEEK)), by="demo", times=times)
     with assistant.store.writing() as session:
-        for number, case in enumerate(cases):
-            age = timedelta(
-                weeks=WEEKS - 1 - number // PER_WEEK, minutes=PER_WEEK - number % PER_WEEK
+        for case in cases:
+            if rng.random() >= 0.7:
+                continue
+            p = np.array(case.probabilities)
+            code = CODES[int(rng.choice(len(CODES), p=p / p.sum()))]
+            row = DiagnosisRow(
+                case_id=case.id, lesion=case.lesion, by="demo", code=code, source="histology"
             )
-            case.created = (today - age).isoformat(timespec="milliseconds")
-            if rng.random() < 0.5:
-                p = np.array(case.probabilities)
-                case.diagnosis = int(rng.choice(len(CODES), p=p / p.sum()))
-                case.diagnosed = today.isoformat(timespec="milliseconds")
-            session.merge(case)
+            session.add(row)
+            about = {"case": case.id, "lesion": case.lesion, "diagnosis": code}
+            about |= {"other": "", "source": "histology"}
+            audit.enter(session, "demo", "diagnosis", about)

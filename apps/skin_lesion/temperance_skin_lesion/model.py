@@ -1,5 +1,9 @@
 """The shipped model: stored weights with the facts about them, and what it answers to pictures.
 
+A dermatoscope has no "up", so a picture is looked at in the eight orientations of the square. The
+logits of a picture are the logarithm of its mean probabilities over the orientations (`combined`),
+and so are the validation logits, on which maps are fitted.
+
 A directory holds the tail in half precision (``*.safetensors``), ``source.npz`` (logits, labels and
 lesions of the validation rows, which calibration needs), ``appearance.npz`` (what a lesion looks
 like) and ``model.json`` (classes, training, accuracy, sha256 of every file). A file that does not
@@ -16,9 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from temperance_skin_lesion import appearance
 from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.decision import ORIENTATIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.appearance import Appearance
     from temperance_skin_lesion.network import LesionNet
 
-__all__ = ["Model", "ModelError", "Source", "load"]
+__all__ = ["Look", "Model", "ModelError", "Source", "combined", "load", "orientations"]
 
 PACKED = Path(__file__).parent / "weights"
 """Where the wheel puts the weights; a checkout has them beside the package."""
@@ -44,6 +50,7 @@ class Source:
     """Labelled validation rows of the sites the model was trained at."""
 
     logits: NDArray[np.float32]
+    views: NDArray[np.float32]
     labels: NDArray[np.int64]
     lesions: NDArray[np.int64]
 
@@ -67,18 +74,41 @@ class Model:
         """Name and the first digits of the hash over all that makes its logits."""
         return f"{self.facts['name']}-{self.facts['sha256'][:12]}"
 
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Logits ``(n, 7)`` of pictures ``(n, 64, 64, 3)``."""
-        from temperance_skin_lesion.network import logits
-
-        return logits(self.net, images)
-
-    def look(self, images: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Logits of pictures, and whether each looks like nothing the model was trained on."""
+    def look(self, images: NDArray[np.uint8]) -> Look:
+        """Look at pictures ``(n, 64, 64, 3)`` in every orientation."""
         from temperance_skin_lesion.network import look
 
-        features, logits = look(self.net, images)
-        return logits, self.appearance.is_foreign(features)
+        n = len(images)
+        features, logits = look(self.net, orientations(images).reshape(-1, *images.shape[1:]))
+        distance = self.appearance.distance(features).reshape(n, ORIENTATIONS)
+        views = logits.reshape(n, ORIENTATIONS, len(CODES))
+        foreign = np.median(distance, axis=1) > self.appearance.limit
+        return Look(logits=combined(views), views=views, foreign=foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the model sees in pictures.
+
+    ``logits`` ``(n, 7)`` combine ``views`` ``(n, 8, 7)``, one row for each orientation; ``foreign``
+    pictures look like nothing that the model was trained on.
+    """
+
+    logits: NDArray[np.float32]
+    views: NDArray[np.float32]
+    foreign: NDArray[np.bool_]
+
+
+def orientations(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Lay pictures ``(n, s, s, 3)`` in the eight ways of the square: ``(n, 8, s, s, 3)``."""
+    mirrored = images[:, :, ::-1]
+    turned = [np.rot90(x, k, axes=(1, 2)) for x in (images, mirrored) for k in range(4)]
+    return np.stack(turned, axis=1)
+
+
+def combined(views: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Logits ``(n, 7)`` of ``(n, 8, 7)``: the logarithm of the mean probability."""
+    return np.log(softmax(views.astype(np.float64), axis=2).mean(axis=1)).astype(np.float32)
 
 
 def load(directory: Path | None = None) -> Model:
@@ -109,7 +139,8 @@ def load(directory: Path | None = None) -> Model:
     from temperance_skin_lesion.network import LesionNet, load_tail
 
     with np.load(directory / "source.npz", allow_pickle=False) as rows:
-        source = Source(rows["logits"], rows["labels"], rows["groups"])
+        views = rows["views"].astype(np.float32)
+        source = Source(rows["logits"], views, rows["labels"], rows["groups"])
     familiar = appearance.load(directory / APPEARANCE)
     return Model(load_tail(LesionNet(), directory), source, familiar, facts)
 

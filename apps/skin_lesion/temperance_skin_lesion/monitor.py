@@ -1,5 +1,9 @@
 """What the log tells: calibration measured where diagnoses came in, and drift where they did not.
 
+Evidence is counted by lesion. Every different answer about a picture counts once (the same picture
+judged again with the same map and policy is the same answer), the newest diagnosis of a lesion
+holds for all its pictures, and intervals are drawn by lesion.
+
 Drift is judged per ISO week from unlabelled cases, against the rows the map in force was made from:
 the distance ``D = ½ Σ|mix_week − mix_reference|`` of the predicted mixes, and the change of mean
 confidence. A week counts only with enough cases, and is called drift only beyond what chance gives
@@ -12,16 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
 
 import temperance as tp
+from temperance_skin_lesion import quality
+from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import calibrated
-from temperance_skin_lesion.classes import CODES
-from temperance_skin_lesion.decision import FOREIGN
+from temperance_skin_lesion.classes import CODES, OTHER
+from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS
 from temperance_skin_lesion.store import Case
+from temperance_skin_lesion.thresholds import share_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +36,16 @@ if TYPE_CHECKING:
 
     from temperance_skin_lesion.assistant import Active
 
-__all__ = ["Measured", "Week", "measured", "recent_logits", "weekly_drift"]
+__all__ = [
+    "Evidence",
+    "Measured",
+    "Recent",
+    "Week",
+    "evidence",
+    "measured",
+    "recent",
+    "weekly_drift",
+]
 
 LEAST_PER_WEEK = 30
 LEAST_DIAGNOSED = 30
@@ -57,6 +73,8 @@ class Measured:
     """Calibration on diagnosed cases: what was claimed, and what came true."""
 
     cases: int
+    lesions: int
+    other: int
     claimed: float
     accuracy: tuple[float, float, float]
     ece: tuple[float, float, float]
@@ -66,7 +84,24 @@ class Measured:
     answered: int
     answered_wrong: int
     melanomas: int
-    melanomas_referred_or_named: int
+    melanomas_missed: int
+    sensitivity: tuple[float, float, float]
+
+
+class Recent(NamedTuple):
+    """Different pictures that the model looked at of late."""
+
+    ids: list[int]
+    logits: NDArray[np.float64]
+    views: NDArray[np.float64]
+
+
+class Evidence(NamedTuple):
+    """Answers about lesions whose diagnosis is known; ``labels`` of -1 are other diseases."""
+
+    cases: list[Case]
+    labels: NDArray[np.int64]
+    lesions: NDArray[np.int64]
 
 
 def weekly_drift(session: Session, active: Active, weeks: int = 12) -> list[Week]:
@@ -86,44 +121,77 @@ def weekly_drift(session: Session, active: Active, weeks: int = 12) -> list[Week
     return [_compare(week, np.array(logits), active) for week, logits in newest]
 
 
-def recent_logits(session: Session, model: str) -> NDArray[np.float64]:
-    """Logits of the different pictures that a model looked at in the last four weeks."""
+def recent(session: Session, model: str) -> Recent:
+    """Return the different pictures, fit to be judged, that a model saw in the last four weeks."""
     since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
-    rows = session.scalars(
-        select(Case.logits)
+    rows = session.execute(
+        select(Case.id, Case.logits, Case.views, Case.quality)
         .where(Case.id.in_(_newest_of_each_picture(model)), Case.created >= since)
         .order_by(Case.sha256)
-    )
-    return np.array(rows.all(), dtype=np.float64).reshape(-1, len(CODES))
-
-
-def measured(session: Session, model: str) -> Measured | None:
-    """Calibration of what was said, where the diagnosis is known; None with too few of them."""
-    rows = session.execute(
-        select(Case.probabilities, Case.predicted, Case.decision, Case.diagnosis).where(
-            Case.diagnosis.is_not(None), Case.id.in_(_newest_of_each_picture(model))
-        )
     ).all()
-    if len(rows) < LEAST_DIAGNOSED:
+    rows = [row for row in rows if not (row[3] and quality.faults(quality.Quality(**row[3])))]
+    views = [row[2] or [row[1]] * ORIENTATIONS for row in rows]  # older cases have none
+    return Recent(
+        [row[0] for row in rows],
+        np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, len(CODES)),
+        np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
+    )
+
+
+def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
+    """Return every different answer about a lesion whose diagnosis is known."""
+    known = db.newest_diagnoses(session)
+    first = select(func.min(Case.id)).where(Case.rule != FOREIGN, Case.lesion.in_(list(known)))
+    if hidden is not None:
+        first = first.where(Case.hidden == hidden)
+    first = first.group_by(Case.sha256, Case.map_id, Case.policy_id)
+    cases = list(session.scalars(select(Case).where(Case.id.in_(first)).order_by(Case.id)))
+    codes = [known[case.lesion].code for case in cases]
+    numbers = {lesion: i for i, lesion in enumerate(dict.fromkeys(c.lesion for c in cases))}
+    return Evidence(
+        cases,
+        np.array([-1 if code == OTHER else CODES.index(code) for code in codes], dtype=np.int64),
+        np.array([numbers[case.lesion] for case in cases], dtype=np.int64),
+    )
+
+
+def measured(session: Session) -> Measured | None:
+    """Calibration of what was said, where the diagnosis is known; None with too few lesions."""
+    return summarise(evidence(session))
+
+
+def summarise(found: Evidence) -> Measured | None:
+    """Measure calibration on evidence; None with too few lesions of the model's classes."""
+    inside = found.labels >= 0
+    lesions = found.lesions[inside]
+    if len(np.unique(lesions)) < LEAST_DIAGNOSED:
         return None
-    p = np.array([row[0] for row in rows])
-    labels = np.array([row[3] for row in rows])
-    answered = np.array([row[2] == "answer" for row in rows])
+    cases = [case for case, known in zip(found.cases, inside, strict=True) if known]
+    p = np.array([case.probabilities for case in cases])
+    labels = found.labels[inside]
+    answered = np.array([case.decision == "answer" for case in cases])
     right = p.argmax(axis=1) == labels
     melanoma = labels == CODES.index("mel")
+    missed = np.unique(lesions[melanoma & answered & ~right])
+    melanomas = np.unique(lesions[melanoma])
     logits = tp.from_probabilities(p)
     return Measured(
-        cases=len(rows),
+        cases=len(cases),
+        lesions=len(np.unique(lesions)),
+        other=int((~inside).sum()),
         claimed=float(p.max(axis=1).mean()),
-        accuracy=_interval(tp.metrics.bootstrap(tp.metrics.accuracy, logits, labels)),
-        ece=_interval(tp.metrics.bootstrap(tp.metrics.ece, logits, labels)),
+        accuracy=_interval(
+            tp.metrics.bootstrap(tp.metrics.accuracy, logits, labels, groups=lesions)
+        ),
+        ece=_interval(tp.metrics.bootstrap(tp.metrics.ece, logits, labels, groups=lesions)),
         brier=float(tp.metrics.brier(logits, labels)),
         nll=float(tp.metrics.nll(logits, labels)),
         bins=_bins(p.max(axis=1), right),
         answered=int(answered.sum()),
         answered_wrong=int((answered & ~right).sum()),
-        melanomas=int(melanoma.sum()),
-        melanomas_referred_or_named=int((melanoma & (right | ~answered)).sum()),
+        melanomas=len(melanomas),
+        melanomas_missed=len(missed),
+        sensitivity=share_interval(len(melanomas) - len(missed), len(melanomas)),
     )
 
 
@@ -164,18 +232,25 @@ def _chance_distance(n: int, rows: int, mix: tuple[float, ...]) -> float:
 
 
 def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[dict[str, float]]:
-    """Reliability in ten bins, with what is needed to draw it honestly: the counts."""
+    """Reliability in ten bins, each with its count and the interval of its share."""
     place = np.minimum((confidence * 10).astype(int), 9)
-    return [
-        {
-            "low": b / 10,
-            "cases": int((place == b).sum()),
-            "confidence": float(confidence[place == b].mean()),
-            "accuracy": float(right[place == b].mean()),
-        }
-        for b in range(10)
-        if (place == b).any()
-    ]
+    bins = []
+    for b in range(10):
+        inside = place == b
+        if not inside.any():
+            continue
+        share, low, high = share_interval(int(right[inside].sum()), int(inside.sum()))
+        bins.append(
+            {
+                "low": b / 10,
+                "cases": int(inside.sum()),
+                "confidence": float(confidence[inside].mean()),
+                "accuracy": share,
+                "accuracy_low": low,
+                "accuracy_high": high,
+            }
+        )
+    return bins
 
 
 def _interval(interval: Any) -> tuple[float, float, float]:

@@ -98,7 +98,7 @@ def as_batch(images: NDArray[np.uint8]) -> Tensor:
 def look(
     net: LesionNet, images: NDArray[np.uint8], batch: int = 64
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean features of the trunk ``(n, 192)`` and logits ``(n, 7)`` of uint8 images."""
+    """Mean features of the trunk ``(n, 192)`` and logits ``(n, 7)`` of uint8 images as they lie."""
     features, scores = [], [np.empty((0, len(CODES)), dtype=np.float32)]
     with torch.inference_mode():
         for i in range(0, max(1, len(images)), batch):

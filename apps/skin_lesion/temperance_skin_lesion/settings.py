@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from temperance_skin_lesion.clinic import Agreement
+from temperance_skin_lesion.agreement import Agreement
 
 __all__ = ["Settings", "data_home"]
 
@@ -28,7 +28,8 @@ class Settings(BaseModel):
     data: Path
     weights: Path | None = None
     keep_images: bool = False
-    token: str | None = None
+    silent: bool = False
+    secure: bool = False
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     agreement: Agreement = Agreement()
     demo: bool = False

@@ -1,20 +1,24 @@
-"""The record: every case, map and policy in one SQLite file, appended to and never rewritten.
+"""The record: one SQLite file that is added to.
 
-Write-ahead logging lets several processes read while one writes; ``synchronous=FULL`` means that a
-case which was answered is on the disk. Writers take the lock when they begin (``BEGIN IMMEDIATE``),
-so "look, then write" is one step, also between processes: of two people who accept maps at the same
-time, the second is told.
+Maps, policies, diagnoses, activations and the chained entries of `temperance_skin_lesion.audit` are
+never rewritten: a correction is a new row, and triggers of the database refuse to change or delete
+one. Write-ahead logging lets several processes read while one writes; ``synchronous=FULL`` means
+that a case which was answered is on the disk. Writers take the lock when they begin (``BEGIN
+IMMEDIATE``), so "look, then write" is one step, also between processes: of two people who decide at
+the same time, the second is told.
 
-What is active is the newest row of `Activation` and of `PolicyRow`; going back is a new row.
+In force are the map and the policy of the newest row of `Activation`; going back is a new row.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
+    DDL,
     JSON,
     CheckConstraint,
     ForeignKey,
@@ -31,20 +35,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sqlalchemy import Engine
+
 __all__ = [
     "Activation",
+    "Attempt",
     "Case",
     "Conflict",
+    "DiagnosisRow",
+    "Entry",
+    "Login",
     "MapRow",
+    "Person",
     "PolicyRow",
     "Store",
     "StoreFull",
     "Survey",
     "SurveyImage",
+    "private_directory",
 ]
 
-SCHEMA = 2
-"""Since 2 without the names of files."""
+REVISION = "0002"
+"""Newest migration; `temperance_skin_lesion.migrations` has one file for each."""
 
 BUSY_SECONDS = 30
 
@@ -68,13 +80,22 @@ class Row(DeclarativeBase):
     type_annotation_map = {dict[str, Any]: JSON, list[float]: JSON, list[Any]: JSON}  # noqa: RUF012
 
 
+STATUSES = ("proposed", "accepted", "rejected", "refused", "outside", "same")
+"""Of maps and policies; the last three are final when they are proposed: nothing to decide."""
+
+
+def _status_check(table: str) -> CheckConstraint:
+    return CheckConstraint(f"status IN {STATUSES}", name=f"{table}_status")
+
+
 class MapRow(Row):
-    """A calibration map with everything that led to it; judged once, never changed."""
+    """A calibration map with everything that led to it; decided once."""
 
     __tablename__ = "map"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     created: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
     origin: Mapped[str]  # "shipped", "survey", "cases"
     survey_id: Mapped[int | None] = mapped_column(ForeignKey("survey.id"))
     model: Mapped[str]
@@ -82,35 +103,45 @@ class MapRow(Row):
     verdict: Mapped[str]
     summary: Mapped[dict[str, Any]]  # what the pages show: intervals, findings, prior, class mix
     reference: Mapped[dict[str, Any]]  # mix and confidence that drift is measured from
-    within_agreement: Mapped[bool]
     report: Mapped[str]  # HTML
     status: Mapped[str] = mapped_column(default="proposed")
     decided: Mapped[str | None]
+    decided_by: Mapped[str | None]
 
-    __table_args__ = (
-        CheckConstraint("status IN ('proposed', 'accepted', 'rejected')", name="map_status"),
-    )
+    __table_args__ = (_status_check("map"),)
+
+
+class PolicyRow(Row):
+    """When the assistant answers: a proposal with its comparison, decided once."""
+
+    __tablename__ = "policy"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    created: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
+    policy: Mapped[dict[str, Any]]
+    reason: Mapped[str] = mapped_column(default="")
+    objection: Mapped[str] = mapped_column(default="")
+    comparison: Mapped[dict[str, Any]]
+    status: Mapped[str] = mapped_column(default="proposed")
+    decided: Mapped[str | None]
+    decided_by: Mapped[str | None]
+
+    __table_args__ = (_status_check("policy"),)
 
 
 class Activation(Row):
-    """The moment a map came into use."""
+    """The moment a map or a policy came into force, with what was in force beside it."""
 
     __tablename__ = "activation"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
     map_id: Mapped[int] = mapped_column(ForeignKey("map.id"))
+    policy_id: Mapped[int] = mapped_column(ForeignKey("policy.id"))
     map: Mapped[MapRow] = relationship()
-
-
-class PolicyRow(Row):
-    """When the assistant answered, from ``at`` until the next row."""
-
-    __tablename__ = "policy"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    at: Mapped[str] = mapped_column(default=now)
-    policy: Mapped[dict[str, Any]]
+    policy: Mapped[PolicyRow] = relationship()
 
 
 class Case(Row):
@@ -120,26 +151,57 @@ class Case(Row):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     created: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
     sha256: Mapped[str]
+    lesion: Mapped[str]  # a pseudonym, or the hash of the only picture
+    site: Mapped[str] = mapped_column(default="")
+    camera: Mapped[str] = mapped_column(default="")
     width: Mapped[int]
     height: Mapped[int]
+    kept: Mapped[str | None]  # format of the picture on disk, if it was kept
+    repeats: Mapped[int | None]  # the first case with the same picture
+    hidden: Mapped[bool] = mapped_column(default=False)  # judged in silent mode
     model: Mapped[str]
     map_id: Mapped[int] = mapped_column(ForeignKey("map.id"))
     policy_id: Mapped[int] = mapped_column(ForeignKey("policy.id"))
     logits: Mapped[list[float]]
+    views: Mapped[list[Any]]  # logits of the eight orientations
     probabilities: Mapped[list[float]]
+    malignant: Mapped[list[float]]  # probability of any malignant class: value, low, high
+    agreement: Mapped[int | None]  # orientations that name the predicted class
+    quality: Mapped[dict[str, Any]]
     predicted: Mapped[int]
     decision: Mapped[str]
-    rule: Mapped[str]
+    urgency: Mapped[str]
+    rule: Mapped[str]  # the first that fired
     why: Mapped[str]
-    diagnosis: Mapped[int | None]
-    diagnosed: Mapped[str | None]
+    rules: Mapped[list[Any]]  # all that fired, each with its sentence
 
     __table_args__ = (
         CheckConstraint("decision IN ('answer', 'refer')", name="case_decision"),
+        CheckConstraint("urgency IN ('urgent', 'soon', 'routine', 'retake')", name="case_urgency"),
         Index("case_created", "created"),
         Index("case_sha256", "sha256"),
+        Index("case_lesion", "lesion"),
+        Index("case_urgency_id", "urgency", "id"),
     )
+
+
+class DiagnosisRow(Row):
+    """A later diagnosis of a case; the newest of a lesion holds, none is ever changed."""
+
+    __tablename__ = "diagnosis"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("case.id"))
+    lesion: Mapped[str]
+    at: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
+    code: Mapped[str | None]  # a class, "other", or null: the former one is taken back
+    other: Mapped[str] = mapped_column(default="")
+    source: Mapped[str]
+
+    __table_args__ = (Index("diagnosis_lesion", "lesion", "id"),)
 
 
 class Survey(Row):
@@ -162,25 +224,126 @@ class SurveyImage(Row):
     logits: Mapped[list[float]]
 
 
+class Person(Row):
+    """An account."""
+
+    __tablename__ = "person"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    created: Mapped[str] = mapped_column(default=now)
+    name: Mapped[str] = mapped_column(unique=True)
+    role: Mapped[str]
+    password: Mapped[str]  # Argon2id
+    closed: Mapped[str | None]
+
+    __table_args__ = (
+        CheckConstraint("role IN ('reader', 'clinician', 'approver')", name="person_role"),
+    )
+
+
+class Login(Row):
+    """A session; only the hash of its secret is kept."""
+
+    __tablename__ = "login"
+
+    sha256: Mapped[str] = mapped_column(primary_key=True)
+    person_id: Mapped[int] = mapped_column(ForeignKey("person.id"))
+    at: Mapped[str] = mapped_column(default=now)
+    until: Mapped[str]
+
+
+class Attempt(Row):
+    """A failed login."""
+
+    __tablename__ = "attempt"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[str] = mapped_column(default=now)
+    name: Mapped[str]
+    address: Mapped[str]
+
+    __table_args__ = (Index("attempt_at", "at"),)
+
+
+class Entry(Row):
+    """An entry of the audit chain; see `temperance_skin_lesion.audit`."""
+
+    __tablename__ = "entry"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[str] = mapped_column(default=now)
+    by: Mapped[str]
+    kind: Mapped[str]
+    about: Mapped[dict[str, Any]]
+    previous: Mapped[str]
+    sha256: Mapped[str]
+
+
+ADDED_ONLY = ("activation", "diagnosis", "entry")
+
+
+def triggers() -> list[str]:
+    """Statements after which rows of `ADDED_ONLY` cannot be changed or deleted."""
+    return [
+        f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} BEGIN "
+        f"SELECT RAISE(ABORT, '{table} is added to and never rewritten'); END"
+        for table in ADDED_ONLY
+        for verb in ("UPDATE", "DELETE")
+    ]
+
+
+for _statement in triggers():
+    event.listen(Row.metadata, "after_create", DDL(_statement))
+
+
 class Store:
     """The database, opened for one process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
-        event.listen(self._engine, "connect", _prepare)
-        event.listen(self._engine, "begin", _begin)
+        _private_file(path)
+        # Tables are rebuilt by an upgrade: references are checked at its end instead.
+        self._engine = _engine(path, "OFF")
         with self.writing() as session:
-            Row.metadata.create_all(session.connection())
-            version = session.connection().exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version > SCHEMA:
-                msg = f"{path} was written by a newer version (schema {version}, here {SCHEMA})."
-                raise RuntimeError(msg)
-            if version == 1:
-                session.connection().exec_driver_sql('ALTER TABLE "case" DROP COLUMN name')
-            session.connection().exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
-        if version == 1:
+            older = self._prepare_schema(session)
+        if older:
             self._forget()
+        self._engine.dispose()
+        self._engine = _engine(path, "ON")
+
+    def _prepare_schema(self, session: Session) -> bool:
+        """Create the tables, or bring those of an older version up to date; tell which."""
+        connection = session.connection()
+        tables = set(
+            connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
+            .scalars()
+            .all()
+        )
+        if "alembic_version" in tables:
+            found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+            if found == REVISION:
+                return False
+        elif "case" not in tables:
+            version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+            if version:
+                raise RuntimeError(f"{self.path} was written by a newer version ({version}).")
+            Row.metadata.create_all(connection)
+            connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+            connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (REVISION,))
+            return False
+        from temperance_skin_lesion.migrations import upgrade
+
+        upgrade(connection, self.path)
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+        if broken:
+            raise RuntimeError(f"{self.path} could not be upgraded: references are broken.")
+        from temperance_skin_lesion import audit
+
+        cases = session.scalars(select(Case).order_by(Case.id)).all()
+        covered = audit.digest([audit.case_facts(case) for case in cases])
+        about = {"to": REVISION, "cases": [case.id for case in cases], "digest": covered}
+        audit.enter(session, "upgrade", "upgraded", about)
+        return True
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -222,14 +385,34 @@ class Store:
         self._engine.dispose()
 
 
-def active_map(session: Session) -> Activation | None:
+def private_directory(path: Path) -> None:
+    """Make a directory that only its owner can enter; one that holds a record is made so."""
+    if not path.exists():
+        path.mkdir(parents=True, mode=0o700)
+    elif next(path.glob("assistant.sqlite3"), None) is not None and path.stat().st_mode & 0o077:
+        path.chmod(0o700)
+
+
+def _private_file(path: Path) -> None:
+    """Make the file of the record before SQLite does, readable by its owner only."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    if path.stat().st_mode & 0o077:
+        for file in path.parent.glob(f"{path.name}*"):
+            file.chmod(0o600)
+
+
+def in_force(session: Session) -> Activation | None:
     """Return the newest activation."""
     return session.scalar(select(Activation).order_by(Activation.id.desc()).limit(1))
 
 
-def active_policy(session: Session) -> PolicyRow | None:
-    """Return the newest policy."""
-    return session.scalar(select(PolicyRow).order_by(PolicyRow.id.desc()).limit(1))
+def newest_diagnoses(session: Session, lesions: list[str] | None = None) -> dict[str, DiagnosisRow]:
+    """Return the diagnosis that holds for each lesion; one taken back is none."""
+    newest = select(func.max(DiagnosisRow.id)).group_by(DiagnosisRow.lesion)
+    if lesions is not None:
+        newest = newest.where(DiagnosisRow.lesion.in_(lesions))
+    rows = session.scalars(select(DiagnosisRow).where(DiagnosisRow.id.in_(newest)))
+    return {row.lesion: row for row in rows if row.code is not None}
 
 
 def count(session: Session, statement: Any) -> int:
@@ -237,16 +420,23 @@ def count(session: Session, statement: Any) -> int:
     return session.scalar(select(func.count()).select_from(statement.subquery())) or 0
 
 
-def _prepare(connection: Any, _record: Any) -> None:
-    """Set what SQLite keeps per connection, and leave transactions to us."""
-    connection.isolation_level = None
-    for pragma in (
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        f"busy_timeout = {BUSY_SECONDS * 1000}",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+def _engine(path: Path, foreign_keys: str) -> Engine:
+    """Return an engine whose connections are set up as the record needs them."""
+
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun by hand
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            f"foreign_keys = {foreign_keys}",
+            f"busy_timeout = {BUSY_SECONDS * 1000}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+    event.listen(engine, "connect", prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
 
 
 def _begin(connection: Any) -> None:

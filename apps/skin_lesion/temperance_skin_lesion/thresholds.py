@@ -6,70 +6,96 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import beta
 
 import temperance as tp
 from temperance_skin_lesion.classes import MELANOMA
-from temperance_skin_lesion.decision import RULES, decide_all
+from temperance_skin_lesion.decision import RULES, URGENCIES, examine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance_skin_lesion.assistant import Active
+    from temperance_skin_lesion.assistant import Active, Judged
     from temperance_skin_lesion.decision import Policy
     from temperance_skin_lesion.model import Source
 
-__all__ = ["Effect", "changed", "curves", "expected", "measured"]
+__all__ = ["Effect", "changed", "curves", "expected", "measured", "share_interval"]
 
 POINTS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What happens to 1,000 cases under a policy."""
+    """What happens to 1,000 cases under a policy.
+
+    ``missed`` is the share of the melanomas that are answered as something else, with its 90 %
+    interval.
+    """
 
     rows: int
     referred: float
     wrong: float
     melanomas: float
     melanomas_missed: float
+    missed: tuple[float, float, float]
     cost: float
+    coverage: float
+    risk: float
     by_rule: dict[str, float]
+    by_urgency: dict[str, float]
 
 
-def measured(p: NDArray[np.float64], labels: NDArray[np.int64], policy: Policy) -> Effect:
+def measured(rows: Judged, labels: NDArray[np.int64], policy: Policy) -> Effect:
     """Effect on rows whose diagnosis is known."""
-    truth = np.zeros_like(p)
+    truth = np.zeros_like(rows.p)
     truth[np.arange(len(labels)), labels] = 1
-    return _effect(p, truth, policy)
+    return _effect(rows, truth, policy)
 
 
-def expected(p: NDArray[np.float64], policy: Policy) -> Effect:
+def expected(rows: Judged, policy: Policy) -> Effect:
     """Effect on unlabelled rows, if their probabilities are calibrated."""
-    return _effect(p, p, policy)
+    return _effect(rows, rows.p, policy)
 
 
-def changed(
-    old: NDArray[np.float64], new: NDArray[np.float64], policy: Policy
-) -> dict[str, Effect]:
+def changed(old: Judged, new: Judged, policy: Policy) -> dict[str, Effect]:
     """What becomes of unlabelled rows before and after a new map, if the new one is right."""
-    return {"before": _effect(old, new, policy), "after": _effect(new, new, policy)}
+    return {"before": _effect(old, new.p, policy), "after": _effect(new, new.p, policy)}
 
 
-def _effect(p: NDArray[np.float64], truth: NDArray[np.float64], policy: Policy) -> Effect:
-    rule, _ = decide_all(p, policy)
-    answered, predicted = rule == 0, p.argmax(axis=1)
+def share_interval(found: float, of: float, level: float = 0.9) -> tuple[float, float, float]:
+    """Share with its Clopper-Pearson interval; counts may be expected ones, and none is 0 to 1."""
+    if of <= 0:
+        return 0.0, 0.0, 1.0
+    tail = (1 - level) / 2
+    low = beta.ppf(tail, found, of - found + 1) if found > 0 else 0.0
+    high = beta.ppf(1 - tail, found + 1, of - found) if found < of else 1.0
+    return found / of, float(low), float(high)
+
+
+def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effect:
+    p = judged.p
+    found = examine(p, policy, judged.agreement)
+    answered, predicted = found.answered, found.predicted
     rows = np.arange(len(p))
     cost = (truth @ policy.costs.matrix())[rows, predicted]
     per = 1000 / len(p)
-    missed = answered & (predicted != MELANOMA)
+    wrong = float((1 - truth[rows, predicted])[answered].sum())
+    melanomas = float(truth[:, MELANOMA].sum())
+    missed = float(truth[answered & (predicted != MELANOMA), MELANOMA].sum())
     return Effect(
         rows=len(p),
         referred=per * float((~answered).sum()),
-        wrong=per * float((1 - truth[rows, predicted])[answered].sum()),
-        melanomas=per * float(truth[:, MELANOMA].sum()),
-        melanomas_missed=per * float(truth[missed, MELANOMA].sum()),
+        wrong=per * wrong,
+        melanomas=per * melanomas,
+        melanomas_missed=per * missed,
+        missed=share_interval(missed, melanomas),
         cost=per * float(np.where(answered, cost, policy.costs.referral).sum()),
-        by_rule={name: per * float((rule == i).sum()) for i, name in enumerate(RULES) if i},
+        coverage=float(answered.mean()),
+        risk=wrong / max(1, int(answered.sum())),
+        by_rule={name: per * float(found.fired[:, i].sum()) for i, name in enumerate(RULES)},
+        by_urgency={
+            name: per * float((found.urgency == i).sum()) for i, name in enumerate(URGENCIES[:3])
+        },
     )
 
 

@@ -134,7 +134,7 @@ def test_a_killed_server_has_lost_no_answered_case(tmp_path, lesions, as_files):
         for i in range(10):
             answer = client.post("/api/v1/predict", files=as_files(lesions(2, first=i))).json()
             answered |= {case["id"] for case in answer["cases"]}
-        with client.stream("POST", "/api/v1/predict", files=as_files(lesions(9))):
+        with client.stream("POST", "/api/v1/predict", files=as_files(lesions(5))):
             kill(server)
     assert len(answered) == 20
     assert answered <= set(recorded(tmp_path))
@@ -155,10 +155,10 @@ def test_a_full_disk_is_said_and_nothing_is_answered(tmp_path, lesions, as_files
         assert list((tmp_path / "images").iterdir()) == []
         cases = 0
         for _ in range(200):
-            answer = client.post("/api/v1/predict", files=as_files(lesions(10)))
+            answer = client.post("/api/v1/predict", files=as_files(lesions(4)))
             if answer.status_code != 200:
                 break
-            cases += 10
+            cases += 4
         assert answer.status_code == 507
         assert "disk is full" in answer.json()["detail"]
         assert client.get("/api/v1/health").json()["cases"] == cases

@@ -9,9 +9,9 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 import temperance as tp
 from temperance_skin_lesion import clinic
+from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import load_map
 from temperance_skin_lesion.classes import CODES
-from temperance_skin_lesion.clinic import Agreement
 from temperance_skin_lesion.store import MapRow, SurveyImage
 
 
@@ -31,7 +31,8 @@ def survey(assistant, shifted):
     survey_id = clinic.open_survey(assistant)
     with assistant.store.writing() as session:
         for i, z in enumerate(shifted[0]):
-            session.add(SurveyImage(survey_id=survey_id, sha256=f"{i:064x}", logits=z.tolist()))
+            rows = [z.tolist()] * 9
+            session.add(SurveyImage(survey_id=survey_id, sha256=f"{i:064x}", logits=rows))
     return survey_id
 
 
@@ -52,7 +53,7 @@ def activation(assistant):
 def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey, shifted):
     logits, labels = shifted
     wide = Agreement(temperature=(0.5, 10), bias=10)
-    map_id = clinic.propose_from_survey(assistant, survey, mix(labels), wide)
+    map_id = clinic.propose_from_survey(assistant, survey, mix(labels), wide, by="test")
     row = shown(assistant, map_id)
     assert row.verdict == "improved"
     assert row.status == "proposed"
@@ -62,7 +63,7 @@ def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey,
     assert 0 < low < high < 1
     with assistant.store.reading() as session:
         before = assistant.active(session).probabilities(logits)
-    clinic.accept(assistant, map_id, activation(assistant))
+    clinic.accept(assistant, map_id, activation(assistant), by="test")
     with assistant.store.reading() as session:
         after = assistant.active(session).probabilities(logits)
     errors = [tp.metrics.ece(tp.from_probabilities(p), labels) for p in (before, after)]
@@ -73,13 +74,13 @@ def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey,
 def test_what_a_map_would_change_is_counted_before_it_is_accepted(assistant, survey, shifted):
     from temperance_skin_lesion.decision import Policy, decide
 
-    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), Agreement())
+    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), Agreement(), by="test")
     row = shown(assistant, map_id)
     with assistant.store.reading() as session:
         old = assistant.active(session).probabilities(shifted[0])
     new = load_map(row.artefact).predict_proba(shifted[0])
     for when, p in (("before", old), ("after", new)):
-        decisions = [decide(q, Policy()) for q in p]
+        decisions = [decide(q, Policy()) for q in p]  # all orientations are alike here
         found = row.summary["changes"][when]
         answered = np.array([d.answered for d in decisions])
         assert found["referred"] == pytest.approx(1000 * np.mean(~answered))
@@ -89,17 +90,20 @@ def test_what_a_map_would_change_is_counted_before_it_is_accepted(assistant, sur
 
 
 def test_a_mix_that_nobody_knows_is_estimated_and_said_to_be(assistant, survey):
-    row = shown(assistant, clinic.propose_from_survey(assistant, survey, None, Agreement()))
+    row = shown(
+        assistant, clinic.propose_from_survey(assistant, survey, None, Agreement(), by="test")
+    )
     assert row.summary["prior_kind"] == "estimated"
     assert "TP105" in {finding["code"] for finding in row.summary["findings"]}
 
 
 def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, shifted):
     narrow = Agreement(temperature=(0.9, 1.1))
-    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), narrow)
+    map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), narrow, by="test")
     assert "outside the agreed range 0.9 to 1.1" in shown(assistant, map_id).summary["objection"]
-    with pytest.raises(clinic.NotAcceptable, match="outside the range agreed"):
-        clinic.accept(assistant, map_id, activation(assistant))
+    assert shown(assistant, map_id).status == "outside"
+    with pytest.raises(clinic.NotAcceptable, match="outside the range"):
+        clinic.accept(assistant, map_id, activation(assistant), by="test")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, sh
     ],
 )
 def test_the_agreement_objects_where_it_should(fitted, rows, word):
-    objection = Agreement().objection(fitted, rows)
+    objection = Agreement().objection_to_map(fitted, rows)
     assert word in objection
     assert bool(word) == bool(objection)
 
@@ -136,11 +140,15 @@ def test_too_few_pictures_are_refused_with_a_reason(client, lesions, as_files):
     seen = {"seen": client.get("/api/v1/active").json()["activation"]}
     accepted = client.post(f"/api/v1/maps/{refused['id']}/accept", json=seen)
     assert accepted.status_code == 422
-    page = client.get(f"/maps/{refused['id']}", headers={"Accept": "text/html"}).text
-    assert "This map cannot be accepted." in page
-    assert client.post(f"/api/v1/maps/{refused['id']}/reject").json()["status"] == "rejected"
-    assert client.post(f"/api/v1/maps/{refused['id']}/reject").status_code == 409
-    report = client.get(f"/maps/{refused['id']}/report")
+    page = client.get(f"/calibrations/{refused['id']}", headers={"Accept": "text/html"}).text
+    assert "No calibration could be made from these pictures." in page
+    assert "Calibration 1 stayed in use" in page
+    assert "accept" not in page
+    assert "What changes" not in page
+    assert refused["status"] == "refused"
+    assert "changes" not in refused["summary"]
+    assert client.post(f"/api/v1/maps/{refused['id']}/reject").status_code == 422
+    report = client.get(f"/calibrations/{refused['id']}/report")
     assert "sandbox" in report.headers["content-security-policy"]
 
 
@@ -173,6 +181,36 @@ def test_cases_of_the_log_become_a_proposal(client, lesions, as_files):
     proposed = client.post("/api/v1/drift/proposal", json={"prior": None})
     assert proposed.status_code == 201
     assert proposed.json()["origin"] == "cases"
-    assert proposed.json()["status"] == "proposed"
-    assert not proposed.json()["within_agreement"]  # 40 are fewer than agreed
+    assert proposed.json()["status"] in {"refused", "outside"}  # 40 are fewer than agreed
     assert client.get("/api/v1/active").json()["map"] == 1
+
+
+def test_a_proposal_equal_to_the_map_in_use_offers_nothing(assistant, survey, shifted):
+    wide = Agreement(temperature=(0.5, 10), bias=10)
+    first = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
+    clinic.accept(assistant, first, activation(assistant), by="test")
+    again = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
+    row = shown(assistant, again)
+    assert row.status == "same"
+    assert row.summary["largest_change"] < clinic.SAME
+    assert row.summary["compared_with"] == first
+    with pytest.raises(clinic.NotAcceptable, match="the same as what is in force"):
+        clinic.accept(assistant, again, activation(assistant), by="test")
+
+
+def test_a_comparison_is_with_the_map_in_use(assistant, survey, shifted):
+    """The gap between confidence and share right is that of the map in use, if the new is right."""
+    wide = Agreement(temperature=(0.5, 10), bias=10)
+    row = shown(
+        assistant, clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
+    )
+    with assistant.store.reading() as session:
+        old = assistant.active(session).probabilities(shifted[0])
+    new = load_map(row.artefact).predict_proba(shifted[0])
+    assert row.summary["confidence"] == pytest.approx([p.max(axis=1).mean() for p in (old, new)])
+    # With labels drawn from the new map, the measured error of the map in use is that gap.
+    rng = np.random.default_rng(0)
+    drawn = (rng.random((40, len(new), 1)) > new.cumsum(axis=1)[None]).sum(axis=2)
+    logits = tp.from_probabilities(np.tile(old, (40, 1)))
+    error = tp.metrics.ece(logits, np.minimum(drawn.reshape(-1), 6), n_bins=15)
+    assert row.summary["gap_in_use"] == pytest.approx(error, abs=0.01)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +25,7 @@ from temperance_skin_lesion.intake import PictureError, display_name, read
 
 
 def encoded(array, kind="PNG", **options):
+    intake._register_heif()
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, kind, **options)
     return buffer.getvalue()
@@ -51,7 +56,10 @@ def png_claiming(width, height):
     )
 
 
-@pytest.mark.parametrize("kind", intake.FORMATS)
+PILLOW = [kind for kind in intake.FORMATS if kind != "DICOM"]
+
+
+@pytest.mark.parametrize("kind", PILLOW)
 def test_every_format_is_read(photo, kind):
     picture = read(encoded(photo, kind), f"mole.{intake.FORMATS[kind][0]}")
     assert picture.pixels.shape == (64, 64, 3)
@@ -87,7 +95,7 @@ def test_a_file_that_unpacks_to_more_than_it_announces_is_damaged():
         read(png_claiming(100, 100)[:-30], "liar.png")
 
 
-@pytest.mark.parametrize("kind", intake.FORMATS)
+@pytest.mark.parametrize("kind", PILLOW)
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.95])
 def test_a_truncated_file_is_refused(photo, kind, share):
     whole = encoded(photo, kind)
@@ -103,9 +111,8 @@ def test_a_truncated_file_is_refused(photo, kind, share):
         b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
         b"\x7fELF" + bytes(1000),
         b"PK\x03\x04" + bytes(1000),
-        b"II*\x00\x08\x00\x00\x00" + bytes(1000),
     ],
-    ids=["program", "pdf", "svg", "elf", "zip", "tiff"],
+    ids=["program", "pdf", "svg", "elf", "zip"],
 )
 def test_something_else_renamed_to_a_picture_is_refused(content):
     with pytest.raises(PictureError, match="not a picture"):
@@ -124,7 +131,7 @@ def test_empty_blank_small_animated_and_large_files_are_refused(photo, rng):
         (b"", "empty"),
         (encoded(np.full((80, 80, 3), 7, dtype=np.uint8)), "blank"),
         (encoded(photo[:63]), "at least 64"),
-        (moving.getvalue(), "animation"),
+        (moving.getvalue(), "several pictures"),
         (encoded(photo) + bytes(intake.MAX_BYTES), "25 MB"),
     ]:
         with pytest.raises(PictureError, match=word):
@@ -154,7 +161,7 @@ def test_grey_sixteen_bit_palette_and_transparent_pictures_become_colour(rng):
 
 @given(
     flips=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=30),
-    kind=st.sampled_from(list(intake.FORMATS)),
+    kind=st.sampled_from(PILLOW),
 )
 def test_any_damage_gives_a_picture_or_a_sentence(flips, kind):
     photo = np.random.default_rng(1).integers(0, 256, (70, 70, 3), dtype=np.uint8)
@@ -177,3 +184,114 @@ def test_a_displayed_name_is_short_printable_and_no_path(name):
     assert not set(shown) & set("/\\\0\n\r\t\x7f\u202e")
     assert shown not in {".", ".."}
     assert display_name(shown) == shown
+
+
+def dicom(pixels, photometric="RGB", **facts):
+    """A DICOM file with a picture, as a dermatoscope exports one."""
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.77.1.4"
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data = FileDataset("x", {}, file_meta=meta, preamble=b"\0" * 128)
+    data.Rows, data.Columns = pixels.shape[:2]
+    data.SamplesPerPixel = 3 if pixels.ndim == 3 else 1
+    if pixels.ndim == 3:
+        data.PlanarConfiguration = 0
+    data.PhotometricInterpretation = photometric
+    data.BitsAllocated = data.BitsStored = 8 * pixels.dtype.itemsize
+    data.HighBit = data.BitsStored - 1
+    data.PixelRepresentation = 0
+    data.PatientName = "Doe^Jane"
+    for name, value in facts.items():
+        setattr(data, name, value)
+    data.PixelData = pixels.tobytes()
+    buffer = io.BytesIO()
+    data.save_as(buffer, enforce_file_format=True)
+    return buffer.getvalue()
+
+
+def test_dicom_is_read(rng):
+    exact = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    picture = read(dicom(exact), "a.dcm")
+    assert np.array_equal(picture.pixels, exact)
+    assert (picture.format, picture.note) == ("DICOM", "")
+    grey = exact[..., 0]
+    three = np.repeat(grey[..., None], 3, axis=2)
+    assert np.array_equal(read(dicom(grey, "MONOCHROME2"), "a.dcm").pixels, three)
+    assert np.array_equal(read(dicom(grey, "MONOCHROME1"), "a.dcm").pixels, 255 - three)
+    deep = grey.astype(np.uint16) * 257
+    assert read(dicom(deep, "MONOCHROME2"), "a.dcm").pixels == pytest.approx(three, abs=3)
+
+
+def test_dicom_that_cannot_be_judged_is_refused(rng):
+    exact = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    for content, word in [
+        (dicom(exact, NumberOfFrames=4), "several pictures"),
+        (dicom(exact, Rows=20_000, Columns=20_000), "at most 25 million"),
+        (dicom(exact, Rows=600), "damaged"),
+        (dicom(exact)[:2000], "damaged"),
+        (b"\0" * 128 + b"DICM" + bytes(200), "damaged"),
+    ]:
+        with pytest.raises(PictureError, match=word):
+            read(content, "x.dcm")
+
+
+def test_a_heic_photograph_is_nearly_the_jpeg(rng):
+    from temperance_skin_lesion.drawings import lesion
+
+    photo = lesion(rng, 400)
+    heic, jpeg = (
+        read(encoded(photo, kind, quality=95), "a").pixels.astype(int) for kind in ("HEIF", "JPEG")
+    )
+    assert np.abs(heic - jpeg).mean() < 2
+
+
+def test_a_large_jpeg_is_decoded_small_and_nearly_alike():
+    from temperance_skin_lesion.drawings import lesion
+
+    small = Image.fromarray(lesion(np.random.default_rng(0), 250))
+    large = np.asarray(small.resize((2000, 2000), Image.Resampling.BICUBIC))
+    content = encoded(large, "JPEG", quality=92)
+    drafted = read(content, "a.jpg")
+    whole = np.asarray(Image.fromarray(large).resize((64, 64), Image.Resampling.LANCZOS))
+    assert (drafted.width, drafted.height) == (2000, 2000)
+    assert np.abs(drafted.pixels.astype(int) - whole).mean() < 1.5
+    with Image.open(io.BytesIO(drafted.preview)) as preview:
+        assert preview.size == (intake.PREVIEW_SIDE, intake.PREVIEW_SIDE)
+
+
+GROWTH = """
+import sys, threading
+from temperance_skin_lesion import intake
+intake.read(open(sys.argv[1], "rb").read(), "w.jpg")
+contents = [open(path, "rb").read() for path in sys.argv[2:]]
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+before = peak()
+threads = [threading.Thread(target=intake.read, args=(c, "a.jpg")) for c in contents]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print((peak() - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
+def test_four_pictures_of_49_megapixels_stay_under_300_mb(tmp_path, lesions):
+    """Progressive ones, whose coefficients are held whole: the worst that JPEG has."""
+    tile = np.random.default_rng(0).integers(0, 256, (70, 70, 3), dtype=np.uint8)
+    large = Image.fromarray(np.tile(tile, (100, 100, 1)))
+    assert large.size == (7000, 7000)
+    large.save(tmp_path / "a.jpg", "JPEG", quality=60, progressive=True)
+    (tmp_path / "w.jpg").write_bytes(lesions(1)[0])
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, tmp_path / "w.jpg", *[tmp_path / "a.jpg"] * 4],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    assert float(done.stdout) < 300

@@ -93,11 +93,41 @@ def test_a_changed_or_missing_file_is_not_loaded(tmp_path):
 
 
 def test_logits_do_not_depend_on_the_company(model):
-    pictures = drawn(5)
-    together = model.logits(pictures)
-    alone = np.concatenate([model.logits(picture[None]) for picture in pictures])
+    pictures = drawn(4)
+    together = model.look(pictures).views
+    alone = np.concatenate([model.look(picture[None]).views for picture in pictures])
     assert together == pytest.approx(alone, abs=1e-4)
-    assert model.logits(pictures[:0]).shape == (0, len(CODES))
+
+
+def test_a_picture_is_seen_in_the_eight_orientations_of_the_square(model):
+    (picture,) = drawn(1)
+    turned = models.orientations(picture[None])[0]
+    assert len({view.tobytes() for view in turned}) == 8
+    assert {v.tobytes() for v in models.orientations(turned[5][None])[0]} == {
+        v.tobytes() for v in turned
+    }
+    seen = model.look(picture[None])
+    assert seen.views[0] == pytest.approx(network.logits(model.net, turned), abs=1e-4)
+    p = np.exp(seen.views[0].astype(float))
+    p /= p.sum(axis=1, keepdims=True)
+    assert np.exp(seen.logits[0]) == pytest.approx(p.mean(axis=0), abs=1e-6)
+
+
+def test_turning_helps_on_the_validation_lesions(model):
+    import temperance as tp
+
+    source = model.source
+    upright = source.views[:, 0].astype(float)
+    scores = []
+    for logits in (upright, source.logits.astype(float)):
+        fitted = tp.fit_temperature(logits, source.labels)
+        scores.append(tp.metrics.nll(fitted(logits), source.labels))
+    assert scores[1] < scores[0] - 0.02
+    assert model.facts["temperature"][0] == pytest.approx(fitted.temperature, abs=1e-3)
+    agree = (source.views.argmax(axis=2) == source.logits.argmax(axis=1)[:, None]).sum(axis=1)
+    right = source.logits.argmax(axis=1) == source.labels
+    assert right[agree == 8].mean() > 0.85
+    assert right[agree < 7].mean() < 0.5  # disagreement is a reason to refer
 
 
 def test_the_trunk_is_imagenets(model):
@@ -111,4 +141,4 @@ def test_stored_weights_come_back_to_half_precision(tmp_path, model):
     network.save_tail(model.net, tmp_path)
     again = network.load_tail(network.LesionNet(), tmp_path)
     pictures = drawn(4)
-    assert np.array_equal(network.logits(again, pictures), model.logits(pictures))
+    assert np.array_equal(network.logits(again, pictures), network.logits(model.net, pictures))

@@ -6,15 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from sqlalchemy import select
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 from temperance_skin_lesion import monitor
-from temperance_skin_lesion.store import Case
+from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.store import Case, DiagnosisRow
 
 
-def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1):
-    """Put cases with given logits on record."""
+def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1, decision="refer"):
+    """Put cases with given logits on record, each of a lesion of its own."""
     at = (datetime.now(UTC) - timedelta(weeks=weeks_ago)).isoformat(timespec="milliseconds")
     with assistant.store.writing() as session:
         active = assistant.active(session)
@@ -25,7 +27,9 @@ def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1):
                 session.add(
                     Case(
                         created=at,
+                        by="test",
                         sha256=f"{start + i:064x}",
+                        lesion=f"lesion-{start + i}",
                         width=64,
                         height=64,
                         model=assistant.model.id,
@@ -34,12 +38,30 @@ def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1):
                         logits=[float(v) for v in z],
                         probabilities=[float(v) for v in p[i]],
                         predicted=int(p[i].argmax()),
-                        decision="refer",
+                        decision=decision,
+                        urgency="soon",
                         rule="threshold",
+                        rules=[],
                         why="test",
-                        diagnosis=None if labels is None else int(labels[i]),
+                        views=[[float(v) for v in z]] * 8,
+                        malignant=[0.1, 0.0, 0.2],
+                        quality={},
                     )
                 )
+        session.flush()
+        if labels is not None:
+            for i, label in enumerate(labels):
+                diagnose(session, f"lesion-{start + i}", CODES[label])
+
+
+def diagnose(session, lesion, code):
+    """Enter a diagnosis for the newest case of a lesion."""
+    case = session.scalars(
+        select(Case).where(Case.lesion == lesion).order_by(Case.id.desc())
+    ).first()
+    session.add(
+        DiagnosisRow(case_id=case.id, lesion=lesion, by="test", code=code, source="histology")
+    )
 
 
 def weeks(assistant):
@@ -107,25 +129,86 @@ def test_measured_calibration_equals_what_was_put_in(assistant, model):
     labels = np.array([rng.choice(7, p=row) for row in p])
     record(assistant, z, labels=labels)
     with assistant.store.reading() as session:
-        found = monitor.measured(session, model.id)
-    assert found.cases == 400
+        found = monitor.measured(session)
+    assert found.cases == found.lesions == 400
     assert found.accuracy[0] == pytest.approx(np.mean(p.argmax(axis=1) == labels))
     assert found.accuracy[1] <= found.claimed <= found.accuracy[2]
     assert found.brier == pytest.approx(np.mean((p - np.eye(7)[labels]) ** 2))
     assert found.nll == pytest.approx(-np.log(p[np.arange(400), labels]).mean())
     assert sum(b["cases"] for b in found.bins) == 400
-    assert found.melanomas == found.melanomas_referred_or_named == np.sum(labels == 0)
+    assert found.melanomas == np.sum(labels == 0)
+    assert found.melanomas_missed == 0
+    assert found.sensitivity[0] == 1 > found.sensitivity[1]
 
 
 def test_a_handful_of_diagnoses_measures_nothing(assistant, model):
     record(assistant, model.source.logits[:29], labels=model.source.labels[:29])
     with assistant.store.reading() as session:
-        assert monitor.measured(session, model.id) is None
+        assert monitor.measured(session) is None
 
 
-def test_cases_of_another_model_are_left_out(assistant, model):
-    record(assistant, model.source.logits[:40], labels=model.source.labels[:40])
+def test_cases_of_another_model_make_no_map(assistant, model):
+    record(assistant, model.source.logits[:40])
     with assistant.store.reading() as session:
-        assert monitor.measured(session, "another") is None
-        assert len(monitor.recent_logits(session, "another")) == 0
-        assert len(monitor.recent_logits(session, model.id)) == 40
+        assert monitor.recent(session, "another").logits.shape == (0, 7)
+        assert monitor.recent(session, model.id).views.shape == (40, 8, 7)
+
+
+def test_a_picture_judged_again_keeps_its_evidence(client, lesions, as_files):
+    """The review's case: pictures diagnosed, then the same judged again."""
+    files = as_files(lesions(31))
+    first = client.post("/api/v1/predict", files=files).json()["cases"]
+    for case in first:
+        client.post(f"/api/v1/cases/{case['id']}/diagnoses", json={"diagnosis": "nv"})
+    before = client.get("/api/v1/measured").json()
+    assert before["lesions"] == 31
+    again = client.post("/api/v1/predict", files=files).json()["cases"]
+    assert [case["repeats"] for case in again] == [case["id"] for case in first]
+    assert all(case["diagnosis"]["code"] == "nv" for case in again)
+    assert client.get("/api/v1/measured").json() == before
+
+
+def test_an_error_that_was_answered_once_stays_in_the_count(assistant, model):
+    """The same pictures referred later do not take back what was answered before."""
+    rows = np.flatnonzero(model.source.labels == 0)[:40]
+    z = model.source.logits[rows]
+    record(assistant, z, labels=model.source.labels[rows], decision="answer")
+    with assistant.store.reading() as session:
+        before = monitor.measured(session)
+        policy = assistant.active(session).policy_id
+    assert before.melanomas_missed > 0
+    record(assistant, z)
+    with assistant.store.writing() as session:  # the later cases were judged by other rules
+        half = session.scalars(select(Case).where(Case.decision == "refer")).all()
+        assert len(half) == 40
+        for case in half:
+            case.policy_id = policy
+    with assistant.store.reading() as session:
+        after = monitor.measured(session)
+    assert (after.melanomas, after.melanomas_missed) == (before.melanomas, before.melanomas_missed)
+
+
+def test_the_newest_diagnosis_holds_and_other_diseases_are_counted_apart(assistant, model):
+    record(assistant, model.source.logits[:40], labels=np.ones(40, dtype=int))
+    with assistant.store.writing() as session:
+        lesions = session.scalars(select(Case.lesion)).all()
+        diagnose(session, lesions[0], "mel")
+        diagnose(session, lesions[1], "other")
+        diagnose(session, lesions[2], None)
+    with assistant.store.reading() as session:
+        found = monitor.measured(session)
+    assert (found.cases, found.other, found.melanomas) == (38, 1, 1)
+
+
+def test_intervals_are_wider_when_pictures_share_a_lesion(assistant, model):
+    z, y = model.source.logits[:60], model.source.labels[:60]
+    record(
+        assistant, np.repeat(z, 3, axis=0) + np.arange(180)[:, None] * 1e-4, labels=np.repeat(y, 3)
+    )
+    with assistant.store.reading() as session:
+        alone = monitor.measured(session)
+        evidence = monitor.evidence(session)
+    shared = monitor.summarise(evidence._replace(lesions=np.arange(180) // 3))
+    assert shared.lesions == 60
+    width = [found.accuracy[2] - found.accuracy[1] for found in (alone, shared)]
+    assert width[1] > 1.3 * width[0]

@@ -6,7 +6,6 @@ import re
 import socket
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
@@ -17,12 +16,15 @@ from temperance_skin_lesion.web import security
 PAGES = [
     "/",
     "/clinic",
-    "/maps/1",
-    "/threshold",
-    "/log",
+    "/calibrations/1",
+    "/rules",
+    "/rules/1",
+    "/worklist",
+    "/results",
+    "/study",
+    "/audit",
     "/about",
     "/api/docs",
-    "/login",
     "/nowhere",
 ]
 
@@ -62,7 +64,7 @@ def test_answers_forbid_what_the_pages_do_not_need(client, path):
         ({"Host": ""}, 400),
     ],
 )
-@pytest.mark.parametrize("path", ["/api/v1/policy/preview", "/threshold"])
+@pytest.mark.parametrize("path", ["/api/v1/policies/preview", "/rules"])
 def test_a_write_must_come_from_our_own_pages(client, headers, status, path):
     own = f"http://{urlsplit(str(client.base_url)).netloc}"
     headers = {name: value.replace("SELF", own) for name, value in headers.items()}
@@ -86,46 +88,20 @@ def test_every_route_that_writes_is_behind_the_guard(client):
         assert response.status_code == 403, place
 
 
-def test_a_token_opens_the_server_and_nothing_else_does(serve, settings):
-    secret = "a-token-of-the-test"  # noqa: S105
-    guarded = settings.model_copy(update={"token": secret})
-    with serve(guarded) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/api/v1/health").status_code == 401
-        assert client.get("/api/openapi.json").status_code == 401
-        assert client.get("/log").headers["location"] == "/login"
-        assert client.post("/", files={"files": b"x"}).status_code == 401
-        for wrong in ("Bearer nonsense", f"Basic {secret}", "Bearer", secret):
-            answer = client.get("/api/v1/health", headers={"Authorization": wrong})
-            assert answer.status_code == 401
-        bearer = {"Authorization": f"Bearer {secret}"}
-        assert client.get("/api/v1/health", headers=bearer).status_code == 200
-        assert client.post("/login", data={"token": "guess"}).status_code == 401
-        entered = client.post("/login", data={"token": secret})
-        cookie = entered.headers["set-cookie"].lower()
-        assert "httponly" in cookie
-        assert "samesite=strict" in cookie
-        assert secret not in cookie
-        assert client.get("/log").status_code == 200
-        assert client.get("/static/style.css").status_code == 200
+def test_the_names_of_the_server_are_of_any_case_and_a_wrong_one_says_what_to_do(client):
+    port = urlsplit(str(client.base_url)).port
+    assert client.get("/", headers={"Host": f"LOCALHOST:{port}"}).status_code == 200
+    wrong = client.get("/", headers={"Host": "10.0.0.7"})
+    assert wrong.status_code == 400
+    assert "--name" in wrong.json()["detail"]
 
 
-@pytest.mark.parametrize(
-    ("host", "token"),
-    [
-        ("127.0.0.1", False),
-        ("localhost", False),
-        ("::1", False),
-        ("0.0.0.0", True),  # noqa: S104 - to see that it asks for a token
-        ("10.1.2.3", True),
-    ],
-)
-def test_beyond_loopback_there_is_always_a_token(host, token, monkeypatch, capsys):
-    monkeypatch.delenv(cli.TOKEN, raising=False)
-    given = cli.entrance(host, [])
-    assert ("token" in given) is token
-    if token:
-        assert len(given["token"]) >= 32
-        assert given["token"] in capsys.readouterr().err
+@pytest.mark.parametrize("path", ["/cases/abc", "/worklist?page=1;drop", "/rules/x", "/nowhere"])
+def test_a_person_gets_a_page_where_an_address_is_wrong(client, path):
+    response = client.get(path, headers={"Accept": "text/html"})
+    assert response.status_code in {404, 422}
+    assert "That did not work" in response.text
+    assert "{" not in response.text.split("<main")[1].split("</main")[0]
 
 
 def test_the_server_binds_to_loopback_unless_told_otherwise():

@@ -153,8 +153,12 @@ def cases(shown: list[dict[str, Any]], path: Path, images: NDArray[np.uint8] | N
     missing = set(range(len(CLASSES))) - {c["label"] for c in shown if c["label"] == c["predicted"]}
     for label in missing:
         axes[0, label].set_title(f"no {_name(label)}\nis said right", fontsize=9, color="#8c8c8c")
+    drawn = set()
     for case in shown:
         right = case["label"] == case["predicted"]
+        if (case["label"], right) in drawn:
+            continue  # the table has all cases
+        drawn.add((case["label"], right))
         line = (0 if right else 1) * (2 if pictured else 1)
         top, axis = axes[line, case["label"]], axes[line + pictured, case["label"]]
         if images is not None:

@@ -26,7 +26,7 @@ from train import divide
 
 import temperance as tp
 from temperance_skin_lesion import appearance, model, network
-from temperance_skin_lesion.decision import Policy, decide_all
+from temperance_skin_lesion.decision import Policy, examine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,9 +81,9 @@ def judged(net: network.LesionNet, images: NDArray[np.uint8], known: Any) -> dic
     features, logits = network.look(net, images)
     with np.load(model.SHIPPED / "source.npz") as rows:
         shipped = tp.fit_temperature(rows["logits"], rows["labels"])
-    rule, _ = decide_all(shipped.predict_proba(logits.astype(float)), Policy())
+    settled = examine(shipped.predict_proba(logits.astype(float)), Policy()).answered
     foreign = known.is_foreign(features)
-    answered = {"answered_before": rule == 0, "answered": (rule == 0) & ~foreign}
+    answered = {"answered_before": settled, "answered": settled & ~foreign}
     return share(foreign) | {name: int(rows.sum()) for name, rows in answered.items()}
 
 
@@ -96,12 +96,13 @@ def main() -> None:
     shared = Path(os.environ["TEMPERANCE_DATA"])
     data = ham10000.load(shared / "ham10000_64")
     net = network.load_tail(network.LesionNet(), model.SHIPPED)
-    features, logits = network.look(net, data.images)
+    features, _ = network.look(net, data.images)
 
     train, validation, _ = divide(data, None)
     known = appearance.fit(features[train.rows])
     known.save(arguments.out / model.APPEARANCE)
-    describe(validation, logits[validation.rows], arguments.out)
+    with np.load(model.SHIPPED / "source.npz") as rows:
+        describe(validation, rows["logits"], arguments.out)
     seen, unseen = {}, {}
     for site in ham10000.SITES:
         here = validation.rows[validation.sites == site]

@@ -202,8 +202,15 @@ def record_of(site: Site) -> dict[str, Any]:
     }
 
 
+EACH = 8  # right and wrong cases
+
+
 def cases(site: Site) -> list[dict[str, Any]]:
-    """Of each diagnosis the right and the wrong case of median raw confidence, if there are any."""
+    """Eight right and eight wrong cases, as the supplement shows.
+
+    First of each diagnosis the case of median raw confidence, if there is any; then those at the
+    quartiles, of the most frequent diagnoses first.
+    """
     maps = calibrators(site)
     shown = {
         "raw": maps["uncalibrated"],
@@ -215,10 +222,15 @@ def cases(site: Site) -> list[dict[str, Any]]:
     predicted = p["raw"].argmax(axis=1)
     chosen = []
     for right in (True, False):
+        found = []
         for label in range(len(CLASSES)):
             rows = np.flatnonzero((site.labels == label) & ((predicted == site.labels) == right))
             order = np.argsort(p["raw"][rows].max(axis=1), kind="stable")
-            chosen += rows[order[len(rows) // 2 : len(rows) // 2 + 1]].tolist()
+            found.append(rows[order])
+        frequent = sorted(found, key=len, reverse=True)
+        medians = [rows[len(rows) // 2] for rows in found if len(rows)]
+        more = [rows[len(rows) * q // 4] for q in (1, 3) for rows in frequent if len(rows) >= 8]
+        chosen += (medians + more)[:EACH]
     return [
         {
             "row": int(site.rows[row]),

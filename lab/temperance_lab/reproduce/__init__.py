@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from temperance_lab.checks import check_choice
-from temperance_lab.reproduce import noise, probabilistic, shift, size, tables
+from temperance_lab.reproduce import cost, noise, probabilistic, shift, size, tables
 from temperance_lab.reproduce.experiment_data import ExperimentData
 from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.record import Record, read, write
@@ -48,6 +48,9 @@ NETWORKS = tuple(row.group for row in ROWS)
 EXPERIMENTS = {
     "table-1": Experiment(
         "Table 1 and appendix C.1: the same domain", tables.METHODS, tables.groups, NETWORKS
+    ),
+    "cost": Experiment(
+        "Time and memory of a fit (introduction)", cost.METHODS, cost.groups, NETWORKS
     ),
     "label-noise": Experiment(
         "Figure 4, appendix C.3: noisy labels", noise.METHODS, noise.groups, NETWORKS

@@ -110,9 +110,9 @@ class ExperimentData:
         return self._predicted(task, kind, shift if shift.degree else Shift("none", 0))
 
     def _predicted(self, task: Task, kind: str, shift: Shift) -> Logits:
-        networks = MEMBERS if kind == "ensemble" else (kind,)
-        predict = self._predictor(task, kind, networks)
-        hashes = [digest(task, name, self.cache / "networks") for name in networks]
+        names = MEMBERS if kind == "ensemble" else (kind,)
+        predict = self._predictor(task, kind, names)
+        hashes = [digest(task, name, self.cache / "networks") for name in names]
         weights = hashes[0] if len(hashes) == 1 else _sha256("".join(hashes).encode())
         folder = self.cache / "logits" / f"{task.name}_{kind}_{weights[:12]}"
         path = folder / f"{shift.name}_{shift.degree}.npz"
@@ -135,18 +135,18 @@ class ExperimentData:
         )
 
     def _predictor(
-        self, task: Task, kind: str, networks: tuple[str, ...]
+        self, task: Task, kind: str, names: tuple[str, ...]
     ) -> Callable[[], Callable[[NDArray[np.uint8]], NDArray[np.floating]]]:
         """Train what is missing; the networks are loaded when they are needed."""
         folder = self.cache / "networks"
-        missing = [n for n in networks if not (folder / f"{task.name}_{n}.safetensors").exists()]
+        missing = [n for n in names if not (folder / f"{task.name}_{n}.safetensors").exists()]
         for name in missing:
             trained(task, name, self._dataset(task), folder)
 
         def load() -> Callable[[NDArray[np.uint8]], NDArray[np.floating]]:
             from temperance_lab import networks
 
-            loaded = [trained(task, name, self._dataset(task), folder) for name in networks]
+            loaded = [trained(task, name, self._dataset(task), folder) for name in names]
             if kind == "ensemble":
                 return lambda x: networks.predict_ensemble(loaded, x)
             if kind == "ll_dropout":

@@ -10,6 +10,7 @@ import numpy as np
 from temperance.report.displays.style import ink, pyplot, styled
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.record_table import RecordTable
+from temperance_lab.reproduce.size import ALL_SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +42,7 @@ LOOK = {
     "SVI": ("#CC79A7", "X", "-"),
     "ensemble": ("#009E73", "D", "-"),
 }
+EQUAL = (1 - 1 / 10) / 10  # Brier score of equal probabilities for the ten classes of every shift
 SCALE = (0.18, 5.0)  # of the ratios in the table's figure; beyond it stands the number
 ROOM = 0.125  # inches between two labels
 
@@ -78,6 +80,14 @@ def _grid(
 def _known(t: RecordTable) -> list[str]:
     """Return the methods of the records, in one order for all figures."""
     return [m for m in LOOK if m in t.methods()]
+
+
+def _guessing(ax: Axes, *, named: bool = False, across: bool = True) -> None:
+    """Draw the Brier score of a guess that gives every class the same probability."""
+    (ax.axhline if across else ax.axvline)(EQUAL, color=ink(), linewidth=0.7, linestyle=(0, (1, 3)))
+    if named and across:
+        at = {"xycoords": ("axes fraction", "data"), "fontsize": 6, "va": "bottom"}
+        ax.annotate("equal probabilities", (0.02, EQUAL), **at)
 
 
 def _point(ax: Axes, x: float, y: float, method: str, **options: Any) -> None:
@@ -138,12 +148,19 @@ def _at_the_right(axes: list[Axes], points: list[dict[str, tuple[float, float]]]
 
 
 def _curves(
-    t: RecordTable, ax: Axes, group: str, metric: str, methods: Sequence[str], unit: float = 1.0
+    t: RecordTable,
+    ax: Axes,
+    group: str,
+    metric: str,
+    methods: Sequence[str],
+    unit: float = 1.0,
+    most: float = np.inf,
 ) -> dict[str, tuple[float, float]]:
     """Draw the curves of a panel and their bands; return where each ends."""
     ends = {}
     for method in methods:
-        x = [d for d in t.degrees(group) if t.get(group, method, metric, d)]
+        there = ((d, t.get(group, method, metric, d)) for d in t.degrees(group) if d <= most)
+        x = [d for d, record in there if record and (record.answered or method != "TS-Target")]
         if not x or np.isnan(unit):
             continue
         y = np.array([t.value(group, method, metric, d) for d in x]) / unit
@@ -226,6 +243,8 @@ def shifts(t: RecordTable) -> Figure:
         (lower, "brier", _known(t)),
     ):
         ends = [_curves(t, ax, g, metric, methods) for ax, g in zip(line, groups, strict=True)]
+        for ax in line if metric == "brier" else []:
+            _guessing(ax, named=ax is line[0])
         figure.canvas.draw()  # the scales are final
         _label(line[-1], ends[-1], {"TS": "every temperature"} if line is upper else None)
     for ax, group in zip(upper, groups, strict=True):
@@ -245,6 +264,7 @@ def corruptions(t: RecordTable) -> Figure:
     for ax, group in zip(axes, t.groups(), strict=True):
         ax.set_title(title(group).removeprefix("CIFAR10 "))
         ax.set_xticks(t.degrees(group))
+        _guessing(ax, named=ax is axes[0])
     figure.supxlabel("severity (rolling: pixels)")
     figure.supylabel("Brier score")
     return figure
@@ -261,8 +281,42 @@ def noise(t: RecordTable) -> Figure:
     return figure
 
 
+def sizes_under_shift(t: RecordTable) -> Figure:
+    """Brier score against the number of rows, a panel for every degree of the three shifts."""
+    shifted = [g for g in t.groups() if "TS-Target" in t.methods(g)]
+    figure, axes = _grid(len(shifted), 6, (1.7, 1.5), sharey=True, sharex=True)
+    methods = [m for m in _known(t) if m != "UTS in bags"]
+    ends = []
+    for ax, group in zip(axes, shifted, strict=True):
+        ax.set(title=title(group), xscale="log", xlim=(25, 2_600))
+        ax.set_xticks([30, 200, 2_000], ["30", "200", "2,000"])
+        ax.minorticks_off()
+        _guessing(ax, named=ax is axes[0])
+        curves = _curves(t, ax, group, "brier", methods, most=2_000)
+        ends.append(curves)
+    _at_the_right(axes, ends)
+    figure.supxlabel("calibration rows")
+    figure.supylabel("Brier score")
+    return figure
+
+
+def cost(t: RecordTable) -> Figure:
+    """Time and memory of a UTS fit over those of a TS fit, by network."""
+    groups = t.groups()
+    figure, axes = _grid(2, 2, (3.2, 0.24 * len(groups) + 0.6), sharey=True)
+    for ax, metric in zip(axes, ("seconds", "megabytes"), strict=True):
+        ratio = [t.value(g, "UTS", metric) / t.value(g, "TS", metric) for g in groups]
+        ax.plot(ratio, range(len(groups)), "^", color=LOOK["UTS"][0])
+        ax.axvline(1, color=ink(), linewidth=0.8, linestyle=":")
+        ax.set(title=metric, xlim=(0, 1.1 * max(ratio)), xlabel="UTS over TS")
+        ax.grid(axis="x", linewidth=0.3)
+    axes[0].set_yticks(range(len(groups)), [title(g) for g in groups])
+    return figure
+
+
 def sizes(t: RecordTable) -> Figure:
     """T against the number of rows, over the T that all labels of the domain give."""
+    t = t.only(g for g in t.groups() if g in ALL_SIZES or "TS-Target" not in t.methods(g))
 
     def of_labels(group: str) -> float:
         labelled = "TS-Target" if "TS-Target" in t.methods(group) else "TS"
@@ -294,6 +348,7 @@ def probabilistic(t: RecordTable) -> Figure:
             _point(ax, a, b, method, xerr=spreads[0], yerr=spreads[1])
             some[method] = (a, b)
         ax.set_title(title(group))
+        _guessing(ax, named=ax in {axes[0], axes[-1]})
         ax.margins(0.1)
         ax.grid(linewidth=0.3)
         points.append(some)
@@ -317,10 +372,11 @@ def combination(t: RecordTable) -> Figure:
             _point(ax, value, place[method], top or alone, xerr=sd)
             if not top:
                 ax.axvline(value, color=LOOK[alone][0], linewidth=0.6, linestyle=":")
+        _guessing(ax, across=False)
         ax.set(title=title(group), yticks=list(place.values()))
         ax.set_yticklabels(place)
         ax.grid(axis="x", linewidth=0.3)
-    figure.supxlabel("Brier score (dotted: alone)")
+    figure.supxlabel("Brier score (dotted: alone; black: equal probabilities)")
     return figure
 
 
@@ -328,6 +384,8 @@ FIGURES: dict[str, Callable[[RecordTable], Figure]] = {
     "table-1": table,
     "label-noise": noise,
     "sample-size": sizes,
+    "sample-size-shift": sizes_under_shift,
+    "cost": cost,
     "figure-shift": shifts,
     "figure-corruptions": corruptions,
     "probabilistic": probabilistic,

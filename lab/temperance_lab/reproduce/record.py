@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,12 @@ class Record:
     def agrees(self) -> bool | None:
         """Whether the mean is the printed one: at most two standard errors apart."""
         return None if self.z is None else self.z <= AGREEMENT
+
+    @property
+    def answered(self) -> int:
+        """Number of draws in which the method itself answered, not a stand-in for it."""
+        stand_ins = re.findall(r"in (\d+) of \d+ draws", self.caveat)
+        return self.draws - sum(map(int, stand_ins))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON has it, rounded to five digits: more would be noise."""

@@ -24,6 +24,11 @@ class RecordTable:
         """Return the groups, in the order they were given."""
         return list(dict.fromkeys(key[0] for key in self.records))
 
+    def only(self, groups: Iterable[str]) -> RecordTable:
+        """Return the table of some groups."""
+        wanted = set(groups)
+        return RecordTable(r for r in self.records.values() if r.group in wanted)
+
     def degrees(self, group: str) -> list[float]:
         """Return the degrees (noise, rows) of a group, rising."""
         return sorted({x for g, x, _, _ in self.records if g == group and x is not None})

@@ -1,9 +1,10 @@
-"""The skin-lesion study: training, splits, records, and that the manual quotes the records."""
+"""The skin-lesion study: training, splits, records, and what the manual says of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from temperance_skin_lesion.classes import CODES
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "skin_lesion"
 SITES = ("rosendahl", "vidir_modern", "vidir_molemax")
+PAGE = Path(__file__).parents[3] / "docs" / "assistant.md"
 MAPS = {
     "uncalibrated",
     "TS, source",
@@ -71,6 +73,10 @@ def validation(ham10000, data):
     return ham10000.split(data, 0.2)[1]
 
 
+def record_of(name):
+    return json.loads((FOLDER / "records" / f"{name}.json").read_text("utf-8"))
+
+
 def drawn(n):
     return np.stack([drawings.lesion(np.random.default_rng(i), 64) for i in range(n)])
 
@@ -112,8 +118,8 @@ def test_melanomas_found_counts_those_most_suspected(script):
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_a_record_holds_every_map_with_intervals_around_its_scores(site, script):
-    record = script("quote").read(site)
+def test_a_record_holds_every_map_with_intervals_around_its_scores(site):
+    record = record_of(site)
     assert set(record["calibrators"]) == MAPS
     scored = [found for found in record["calibrators"].values() if "not_identified" not in found]
     for found in scored:
@@ -128,38 +134,40 @@ def test_a_record_holds_every_map_with_intervals_around_its_scores(site, script)
     assert record["calibrators"]["TS-Target (labels)"]["nll"][0] == pytest.approx(least, abs=1e-6)
 
 
-def test_the_uncalibrated_scores_of_a_record_are_those_of_the_logits(script):
+def test_the_uncalibrated_scores_of_a_record_are_those_of_the_logits():
     for site in SITES:
         with np.load(FOLDER / "logits" / f"ham_{site}.npz") as file:
             z, y = file["target_logits"].astype(float), file["target_labels"]
         p = np.exp(z - z.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
-        found = script("quote").read(site)["calibrators"]["uncalibrated"]
+        found = record_of(site)["calibrators"]["uncalibrated"]
         rows = np.arange(len(y))
-        assert found["accuracy"][0] == pytest.approx(np.mean(p.argmax(axis=1) == y))
-        assert found["nll"][0] == pytest.approx(-np.log(p[rows, y]).mean())
-        assert found["brier"][0] == pytest.approx(((p - np.eye(7)[y]) ** 2).sum(axis=1).mean())
+        assert found["accuracy"][0] == pytest.approx(np.mean(p.argmax(axis=1) == y), abs=1e-5)
+        assert found["nll"][0] == pytest.approx(-np.log(p[rows, y]).mean(), abs=1e-4)
+        assert found["brier"][0] == pytest.approx(
+            ((p - np.eye(7)[y]) ** 2).sum(axis=1).mean(), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_what_the_manual_says_of_the_prior_is_so(site, script):
+def test_what_the_manual_says_of_the_prior_is_so(site):
     """With the wrong mix worse than doing nothing, with the right one better than with labels."""
-    found = script("quote").read(site)["calibrators"]
+    found = record_of(site)["calibrators"]
     brier = {name: scores["brier"][0] for name, scores in found.items() if "brier" in scores}
     assert brier["prior-matched, source mix"] > brier["uncalibrated"]
     assert brier["prior-matched, clinic mix"] < brier["TS-Target (labels)"]
 
 
-def test_the_server_held_the_load_without_an_error(script):
-    record = script("quote").read("load")
+def test_the_server_held_the_load_without_an_error():
+    record = record_of("load")
     assert (record["workers"], record["in_flight"]) == (2, 20)
     assert record["seconds"] >= 60
     assert record["errors"] == 0
     assert record["cases_recorded"] == record["requests"] > 0
 
 
-def test_no_foreign_picture_of_the_record_was_answered(script):
-    record = script("quote").read("foreign")
+def test_no_foreign_picture_of_the_record_was_answered():
+    record = record_of("foreign")
     for found in record["no_lesions"].values():
         assert found["answered_before"] > 0.05 * found["pictures"]  # the test is needed
         assert found["answered"] == 0
@@ -170,36 +178,48 @@ def test_no_foreign_picture_of_the_record_was_answered(script):
         assert unseen["foreign"] <= 0.08 * unseen["pictures"]
 
 
-def test_the_record_is_of_the_shipped_statistics(script, model):
+def test_the_record_is_of_the_shipped_statistics(model):
     from temperance_skin_lesion import appearance
 
-    record = script("quote").read("foreign")
-    assert record["limit"] == model.appearance.limit
+    record = record_of("foreign")
+    assert record["limit"] == pytest.approx(model.appearance.limit, abs=1e-3)
     assert record["familiar"] == appearance.FAMILIAR
-    page = script("quote").PAGE.read_text("utf-8")
+    page = PAGE.read_text("utf-8")
     assert f"{100 * appearance.FAMILIAR:g} % of them" in page
-    assert "<!-- quoted: foreign -->" in page
 
 
-def test_the_manual_quotes_the_records(script):
-    quote = script("quote")
-    page = quote.PAGE.read_text("utf-8")
-    assert quote.quoted(page) == page
-    for site in SITES:
-        assert f"<!-- quoted: {site} -->" in page
-
-
-def test_the_manual_states_what_a_new_installation_does(script):
-    from temperance_skin_lesion.clinic import Agreement
+def test_the_manual_states_what_a_new_installation_does():
+    from temperance_skin_lesion.agreement import Agreement
     from temperance_skin_lesion.decision import Policy
 
-    page = " ".join(script("quote").PAGE.read_text("utf-8").split())
+    page = " ".join(PAGE.read_text("utf-8").split())
     policy, agreed = Policy(), Agreement()
     low, high = agreed.temperature
     assert f"has at least {policy.threshold:.2f}," in page
     assert f"at least {policy.melanoma_threshold:.2f} or at most {policy.melanoma_ceiling}" in page
     assert f"temperature {low:g} to {high:g}, class offsets at most {agreed.bias:g} apart" in page
     assert f"at least {agreed.rows} pictures" in page
+    assert f"at least {policy.agreement} of the 8 orientations agree" in page
+    assert f"an answer needs at least {agreed.threshold:g}, melanoma" in page
+    assert f"at most {100 * agreed.missed_rate:g} % of the melanomas" in page
+
+
+def test_the_manual_says_what_the_rules_do_to_validation_melanomas(model):
+    import temperance as tp
+    from temperance_skin_lesion.decision import Policy, examine
+
+    source = model.source
+    fitted = tp.Temperature(model.facts["temperature"][0])
+    p = fitted.predict_proba(source.logits.astype(float))
+    agreement = (source.views.argmax(axis=2) == p.argmax(axis=1)[:, None]).sum(axis=1)
+    found = examine(p, Policy(), agreement)
+    melanoma = source.labels == 0
+    urgent, soon, routine = np.bincount(found.urgency[melanoma], minlength=3)
+    missed = np.sum(melanoma & found.answered & (found.predicted != 0))
+    page = " ".join(PAGE.read_text("utf-8").split())
+    assert f"Of the {melanoma.sum()} melanomas among the validation pictures" in page
+    assert f"call {urgent} urgent, {soon} soon and {routine} routine" in page
+    assert f"answer {missed} as something else" in page
 
 
 def test_the_data_card_counts_right(data):
@@ -219,8 +239,10 @@ def test_what_is_shipped_can_be_loaded_and_knows_its_lesions(tmp_path, model, sc
     data = ham10000.Lesions(images, rows % 7, rows, np.full(60, "here"), rows.astype(str), rows)
     script("shipping").ship(model.net, data[rows < 40], data[rows >= 40], tmp_path)
     again = models.load(tmp_path)
-    assert np.array_equal(again.source.logits, model.logits(images[40:]))
-    assert again.look(images[:40])[1].mean() == pytest.approx(1 / 40)  # beyond 99.5 % of forty
+    assert again.source.logits == pytest.approx(model.look(images[40:]).logits, abs=1e-5)
+    assert again.look(images[:40]).foreign.mean() <= 1 / 40  # the limit is 99.5 % of forty
+    low, high = again.facts["temperature"][1:]
+    assert low <= again.facts["temperature"][0] <= high
     # Maps belong to logits: another idea of what a lesion looks like is no other model.
     script("shipping").ship(model.net, data[rows < 30], data[rows >= 40], tmp_path)
     assert models.load(tmp_path).id == again.id
@@ -271,10 +293,10 @@ def test_a_split_keeps_lesions_whole_and_classes_in_proportion(ham10000):
 def test_the_shipped_validation_lesions_are_those_of_the_split(validation, model):
     assert np.array_equal(model.source.labels, validation.labels)
     assert np.array_equal(model.source.lesions, validation.lesions)
-    rows = slice(0, 40)
-    assert model.logits(validation.images[rows]) == pytest.approx(
-        model.source.logits[rows], abs=0.02
-    )
+    rows = slice(0, 20)
+    seen = model.look(validation.images[rows])
+    assert seen.logits == pytest.approx(model.source.logits[rows], abs=0.02)
+    assert seen.views == pytest.approx(model.source.views[rows], abs=0.05)
 
 
 @pytest.mark.slow
@@ -323,7 +345,7 @@ def test_imagenet_weights_are_taken_by_order_and_shape(tmp_path, script):
 
 def test_held_out_lesions_are_judged(model, validation):
     for site in SITES:
-        foreign = model.look(validation[validation.sites == site].images[:150])[1]
+        foreign = model.look(validation[validation.sites == site].images[:40]).foreign
         assert foreign.mean() <= 0.05
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.result import Calibration
+    from temperance.data.types import LabelsLike
 
 LEVEL, Z90 = 0.9, 1.645  # as of the estimates of a calibration
 
@@ -58,7 +59,7 @@ class Audit:
         return {k: list(v) if isinstance(v, Interval) else v for k, v in asdict(self).items()}
 
 
-def audit(cal: Calibration, logits: object, labels: object, groups: object) -> Audit:
+def audit(cal: Calibration, logits: object, labels: object, groups: LabelsLike | None) -> Audit:
     """Measure a calibration; see `Calibration.audit`."""
     rows = as_labelled_rows(logits, labels, classes=names_for(labels, cal.facts["classes"]))
     check_same_classes(rows.n_classes, int(cal.facts["n_classes"]), "logits")

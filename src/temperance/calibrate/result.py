@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
 
     from temperance._core.arrays import Array
+    from temperance.data.types import LabelsLike
     from temperance.maps import Map
 
 Verdict = Literal["improved", "no-evidence", "refused"]
@@ -127,7 +128,9 @@ class Calibration:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
         return self.map.predict_proba(logits)
 
-    def audit(self, logits: object, labels: object, groups: object = None) -> audit.Audit:
+    def audit(
+        self, logits: object, labels: object, groups: LabelsLike | None = None
+    ) -> audit.Audit:
         """Measure the calibration on labelled rows of its target.
 
         Thirty rows tell a wrong map from a right one, two hundred measure it. Take any random rows,

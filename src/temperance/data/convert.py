@@ -10,12 +10,15 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, detached, namespace, to_numpy, widened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance._core.arrays import Array
+    from temperance.data.types import HasShape
 
 
-def from_probabilities(p: object) -> Array:
+def from_probabilities(p: HasShape | Sequence[Any]) -> Array:
     """Return logits whose softmax is ``p``: its logarithm.
 
     The row offset of the original logits is lost, which no calibration map but vector and matrix
@@ -66,7 +69,7 @@ def least_probability(p: NDArray[Any], name: str = "p") -> float:
     return max(float(np.finfo(p.dtype).smallest_normal), half_unit / 5)
 
 
-def binary_logits(scores: object) -> Array:
+def binary_logits(scores: HasShape | Sequence[Any]) -> Array:
     """Return two-column logits ``(0, s)`` from the scores ``s`` of a one-logit binary head.
 
     The probability of class 1 is ``sigmoid(s)``; a temperature fitted on these columns divides s.

@@ -22,9 +22,10 @@ from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows
 from temperance.data.base import Block, Rows, Statistic, Totals, add, joined
 from temperance.data.columns import LABEL, columns_of
+from temperance.data.foreign import is_dask, is_dask_column, is_dask_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,10 +33,10 @@ FAN_IN = 8  # partial sums that are added by one task
 
 
 def dask_rows(
-    logits: Any, labels: Any, sample_weight: Any, *, classes: list[Any] | None, name: str
+    logits: Any, labels: Any, sample_weight: Any, *, classes: Sequence[object] | None, name: str
 ) -> DaskRows:
     """Return the rows of a Dask array, or of a Dask data frame with columns as in Parquet."""
-    if hasattr(logits, "columns"):
+    if is_dask_frame(logits):
         if labels is not None or sample_weight is not None:
             raise InputError(
                 f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
@@ -45,7 +46,7 @@ def dask_rows(
     return _of_arrays(logits, labels, sample_weight, classes, name)
 
 
-def _of_frame(frame: Any, classes: list[Any] | None, name: str) -> DaskRows:
+def _of_frame(frame: Any, classes: Sequence[object] | None, name: str) -> DaskRows:
     columns = columns_of([str(column) for column in frame.columns], name)
     labelled = LABEL in frame.columns
     read = frame[[*columns, LABEL] if labelled else columns]
@@ -55,7 +56,7 @@ def _of_frame(frame: Any, classes: list[Any] | None, name: str) -> DaskRows:
 
 
 def _of_arrays(
-    logits: Any, labels: Any, sample_weight: Any, classes: list[Any] | None, name: str
+    logits: Any, labels: Any, sample_weight: Any, classes: Sequence[object] | None, name: str
 ) -> DaskRows:
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise InputError(
@@ -81,9 +82,9 @@ def _beside(values: Any, z: Any, name: str) -> Any:
     """Return a Dask array cut as the logits are."""
     if values is None:
         return None
-    if hasattr(values, "to_dask_array"):  # a column of a data frame
+    if is_dask_column(values):
         values = values.to_dask_array(lengths=True)
-    if not hasattr(values, "__dask_graph__"):
+    if not is_dask(values):
         import dask.array as da
 
         values = da.from_array(to_numpy(as_array(values)))
@@ -105,7 +106,7 @@ class Place(NamedTuple):
     """What a worker must know of a partition to check it, and to say where something is wrong."""
 
     n_classes: int
-    classes: list[Any] | None
+    classes: Sequence[object] | None
     name: str
     labels: str
     start: int
@@ -123,7 +124,7 @@ class DaskRows(Rows):
         sizes: list[int] | None = None,
         *,
         soft: bool = False,
-        classes: list[Any] | None = None,
+        classes: Sequence[object] | None = None,
         name: str = "logits",
     ) -> None:
         self.n_classes, self.labelled, self.soft = n_classes, labelled, soft
@@ -235,7 +236,7 @@ def _rows_of(block: Block, place: Place) -> ArrayRows:
     return ArrayRows(
         z,
         None if y is None else checks.check_labels(
-            y, n, k, place.classes, place.labels, place.start
+            y, n, k, checks.names_for(y, place.classes), place.labels, place.start
         ),
         None if w is None else checks.check_weights(w, n, place.start),
         checked=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch
 from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows, file_of
 from temperance.data.base import Rows, rows_per_block
+from temperance.data.foreign import is_arrow_dataset, is_dask
 from temperance.data.stream import StreamRows
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def as_rows(
     labels: object = None,
     sample_weight: object = None,
     *,
-    classes: list[Any] | None = None,
+    classes: Sequence[object] | None = None,
     name: str = "logits",
 ) -> Rows:
     """Return checked rows from whatever a user holds. Every fit and metric begins with this.
@@ -48,8 +49,8 @@ def as_rows(
         For arrays. Blocks, Parquet and Dask data frames bring their own.
     sample_weight : array of shape (n,), optional
         For arrays.
-    classes : list, optional
-        Names to look labels up in.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up; numbers are columns.
     name : str
         What errors call the logits.
 
@@ -66,7 +67,7 @@ def as_rows(
         return logits
     if is_numpy(logits):  # most often, and at once
         return _array_rows(logits, labels, sample_weight, classes, name)
-    if hasattr(logits, "__dask_graph__"):
+    if is_dask(logits):
         from temperance.data.dask import dask_rows
 
         return dask_rows(logits, labels, sample_weight, classes=classes, name=name)
@@ -87,12 +88,19 @@ def _refuse_beside(labels: object, sample_weight: object, name: str) -> None:
 
 
 def _array_rows(
-    logits: object, labels: object, sample_weight: object, classes: list[Any] | None, name: str
+    logits: object,
+    labels: object,
+    sample_weight: object,
+    classes: Sequence[object] | None,
+    name: str,
 ) -> ArrayRows | StreamRows:
     file = _file_to_convert(logits)
     z = checks.check_logits(logits, name) if file is None else file
     n, k = (int(s) for s in z.shape)
-    y = None if labels is None else checks.read_labels(labels, n, k, classes)
+    if classes is not None:
+        classes = checks.check_classes(classes, k)
+    names = checks.names_for(labels, classes)
+    y = None if labels is None else checks.read_labels(labels, n, k, names)
     w = checks.check_sample_weight(sample_weight, n)
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
@@ -124,7 +132,7 @@ def as_labelled_rows(
     labels: object,
     sample_weight: object = None,
     *,
-    classes: list[Any] | None = None,
+    classes: Sequence[object] | None = None,
     name: str = "logits",
 ) -> Rows:
     """Return checked rows that carry labels."""
@@ -134,9 +142,9 @@ def as_labelled_rows(
     return rows
 
 
-def _stream(logits: object, classes: list[Any] | None, name: str) -> StreamRows | None:
+def _stream(logits: object, classes: Sequence[object] | None, name: str) -> StreamRows | None:
     """Return the rows of something that is read in blocks, or None for an array."""
-    if isinstance(logits, (str, os.PathLike)) or is_dataset(logits):
+    if isinstance(logits, (str, os.PathLike)) or is_arrow_dataset(logits):
         from temperance.data.parquet import ParquetBlocks
 
         parquet = ParquetBlocks(cast("Any", logits))
@@ -181,8 +189,3 @@ def is_blocks(values: list[Any]) -> bool:
         parts = cast("list[Any]", first)
         first = parts[0] if parts else None
     return len(getattr(first, "shape", ())) == 2
-
-
-def is_dataset(values: object) -> bool:
-    """Return whether these are the rows of a ``pyarrow.dataset``, without importing it."""
-    return any(base.__module__ == "pyarrow._dataset" for base in type(values).__mro__)

@@ -8,14 +8,15 @@ the target with `draw_rows`. Both stop at `sample_size` rows, so that a method c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_same_classes, names_for
+from temperance._core.checks import InputError, check_same_classes
 from temperance.data.base import Rows
-from temperance.data.given import as_labelled_rows, is_blocks, is_dataset
+from temperance.data.foreign import is_arrow_dataset
+from temperance.data.given import as_labelled_rows, is_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ def draw_rows(rows: Rows, seed: np.random.Generator) -> DrawnRows:
 def read_source(
     source: object,
     n_classes: int,
-    classes: list[Any] | None = None,
+    classes: Sequence[object] | None = None,
     seed: int | np.random.Generator = 0,
 ) -> LabelledSample:
     """Return a sample of a labelled source, at most `sample_size` rows.
@@ -88,7 +89,7 @@ def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:
     return LabelledSample(block.logits, block.labels)
 
 
-def as_source_rows(source: object, n_classes: int, classes: list[Any] | None = None) -> Rows:
+def as_source_rows(source: object, n_classes: int, classes: Sequence[object] | None = None) -> Rows:
     """Return the labelled rows of a source with hard labels and the given number of classes.
 
     A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
@@ -99,7 +100,7 @@ def as_source_rows(source: object, n_classes: int, classes: list[Any] | None = N
         kind = type(source).__name__
         msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
         raise InputError(msg)
-    rows = as_labelled_rows(*pair, classes=names_for(pair[1], classes), name="source logits")
+    rows = as_labelled_rows(*pair, classes=classes, name="source logits")
     check_same_classes(rows.n_classes, n_classes, "source logits")
     if rows.soft:
         msg = "source labels must be class indices, one per row, not soft labels."
@@ -119,6 +120,6 @@ def _split(source: object) -> tuple[object, object] | None:
             return parts, None
         return (parts[0], parts[1]) if len(parts) == 2 else None
     bare_array = hasattr(source, "ndim") and not hasattr(source, "columns")  # holds no labels
-    readable = callable(source) or is_dataset(source)
+    readable = callable(source) or is_arrow_dataset(source)
     labelled = not bare_array and (readable or isinstance(source, (Rows, os.PathLike, Iterable)))
     return (cast("object", source), None) if labelled else None

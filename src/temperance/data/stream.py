@@ -139,7 +139,9 @@ class StreamRows(Rows):
         _check_alike(form, (self.n_classes, self.labelled, self._weighted))
         return Block(
             to_numpy(z) if on_host(z) else detached(z),
-            None if y is None else checks.check_labels(y, n, k, self._classes, start=start),
+            None
+            if y is None
+            else checks.check_labels(y, n, k, checks.names_for(y, self._classes), start=start),
             None if w is None else checks.check_weights(w, n, start),
         )
 

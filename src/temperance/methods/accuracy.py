@@ -23,7 +23,8 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.sample import Sample, probabilities
+from temperance._core.sample import Sample
+from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
 from temperance.data.source import draw_rows, read_source
 from temperance.methods.atc import estimate_atc, negative_entropy
@@ -128,5 +129,5 @@ def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample
 
 def _mean_confidence(z: NDArray[Any], temperature: float) -> Interval:
     """Return the mean confidence, which is the accuracy of a model that is calibrated."""
-    top = probabilities(z, temperature).max(axis=1)
+    top = softmax_at(z, temperature).max(axis=1)
     return normal_interval(float(top.mean()), float(top.std()) / math.sqrt(len(top)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.methods.sampling_error import share_interval
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ def estimate_atc(
     n = len(source.labels)
     error = float((source.logits.argmax(axis=1) != source.labels).mean())
     error = min(max(error, 0.5 / n), 1 - 0.5 / n)  # half a row from 0 and 1
-    threshold = np.quantile(score(probabilities(source.logits, temperature)), error)
-    accuracy = float((score(probabilities(target, temperature)) > threshold).mean())
+    threshold = np.quantile(score(softmax_at(source.logits, temperature)), error)
+    accuracy = float((score(softmax_at(target, temperature)) > threshold).mean())
     return share_interval(accuracy, len(target), n)

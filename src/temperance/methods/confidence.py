@@ -15,7 +15,7 @@ import numpy as np
 
 from temperance._core.checks import NotIdentified, check_number, check_scale, check_seed
 from temperance._core.optimise import root_in_scale
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
 from temperance.data.source import draw_rows
 from temperance.maps import Temperature
@@ -32,7 +32,7 @@ MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
 
 def mean_confidence(logits: NDArray[Any], temperature: float) -> float:
     """Return the mean top probability of softmax(z / T)."""
-    return float(probabilities(logits, temperature).max(axis=1).mean())
+    return float(softmax_at(logits, temperature).max(axis=1).mean())
 
 
 def typical_margin(logits: NDArray[Any], name: str = "target_logits") -> float:

@@ -8,6 +8,9 @@ the prior q, at the cost 1 - p_y of giving label y to a row (`transport`).
     COTT   t = quantile of the costs of the source rows, transported to their own labels, at the
            accuracy of the source; accuracy = share of target rows with cost ≤ t
 
+Both need many rows per class. A few rows of each class do not have the mix q themselves, and the
+transport pays for the difference: with 4 rows per class and an accuracy of .88, COT says .49.
+
 Departure from the paper, which supposes the same class mix in both domains: COTT weighs source rows
 by q_y / π_y, with π the class mix of the source. Unweighted, COTT fails under label shift.
 """
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance._core.checks import InputError
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.methods.sampling_error import normal_interval, share_interval
 from temperance.methods.transport import solve_transport
 
@@ -43,7 +46,7 @@ def estimate_cot(target: NDArray[Any], prior: Matrix, temperature: float) -> Int
     The standard error is that of the mean of max_k (p_ik + v_k) at fixed potentials v: by the
     envelope theorem, a small change of v does not change the optimum.
     """
-    p = probabilities(target, temperature)
+    p = softmax_at(target, temperature)
     solved = solve_transport(p, prior)
     best = (p + solved.potentials).max(axis=1)
     return normal_interval(solved.value, float(best.std()) / math.sqrt(len(best)))
@@ -56,12 +59,12 @@ def estimate_cott(
     weight = label_shift_weights(source.labels, prior)
     correct = source.logits.argmax(axis=1) == source.labels
     mix = np.bincount(source.labels, weight, len(prior)).astype(np.float64)
-    cost, mass = _transport_costs(probabilities(source.logits, temperature), mix, weight)
+    cost, mass = _transport_costs(softmax_at(source.logits, temperature), mix, weight)
     order = np.argsort(cost, kind="stable")
     place = int(np.searchsorted(np.cumsum(mass[order]), float(weight @ correct)))
     threshold = cost[order][min(place, len(cost) - 1)]
     equal = np.full(len(target), 1 / len(target))
-    cost, mass = _transport_costs(probabilities(target, temperature), prior, equal)
+    cost, mass = _transport_costs(softmax_at(target, temperature), prior, equal)
     accuracy = float(mass[cost <= threshold].sum() / mass.sum())
     return share_interval(accuracy, len(target), int(1 / float(weight @ weight)))
 

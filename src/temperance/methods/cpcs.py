@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance._core.optimise import search_in_scale
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.maps import Temperature
 from temperance.methods.confidence import typical_margin
 from temperance.methods.importance_weights import read_weighted
@@ -70,7 +70,7 @@ def fit_cpcs(
     def weighted_brier(temperatures: Matrix) -> Matrix:
         scores = np.empty(len(temperatures))
         for j, t in enumerate(temperatures):
-            p = probabilities(z, float(t))
+            p = softmax_at(z, float(t))
             scores[j] = weight @ (np.einsum("ij,ij->i", p, p) - 2 * p[rows, y] + 1)
         return scores
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.methods.sampling_error import normal_interval
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def estimate_doc(target: NDArray[Any], source: LabelledSample, temperature: float) -> Interval:
     """Return the accuracy of the source less the fall of the mean confidence."""
-    before = probabilities(source.logits, temperature).max(axis=1)
-    after = probabilities(target, temperature).max(axis=1)
+    before = softmax_at(source.logits, temperature).max(axis=1)
+    after = softmax_at(target, temperature).max(axis=1)
     correct = source.logits.argmax(axis=1) == source.labels
     accuracy = float(correct.mean() - before.mean() + after.mean())
     variance = (correct - before).var() / len(before) + after.var() / len(after)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from temperance._core.checks import NotIdentified, check_prior, check_seed
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
 from temperance.data.source import draw_rows, read_source
 from temperance.maps import Temperature
@@ -98,7 +98,7 @@ def _label_shift_error(
     z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Matrix, t: float
 ) -> float:
     """Return CE(T): weighted class frequencies of source bins against mean p of target bins."""
-    p, ps = probabilities(z, t), probabilities(s, t)
+    p, ps = softmax_at(z, t), softmax_at(s, t)
     k = p.shape[1]
     of_label = ps[np.arange(len(y)), y]
     frequency = np.bincount(y * N_BINS + bin_index(of_label, N_BINS), w, k * N_BINS) / len(y)

@@ -24,7 +24,7 @@ import numpy as np
 
 from temperance._core.checks import NotIdentified, check_number, check_seed
 from temperance._core.optimise import search_in_scale
-from temperance._core.sample import probabilities
+from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
 from temperance.data.source import draw_rows, read_source
 from temperance.maps import Temperature
@@ -95,14 +95,14 @@ def fit_utdc(
         msg = "source accuracy is 0, so no accuracy of a target bin is in proportion to it."
         raise NotIdentified(msg)
     n_bins = min(N_BINS, len(y), len(z))
-    confidence = probabilities(s, 1.0).max(axis=1)
+    confidence = softmax_at(s, 1.0).max(axis=1)
     of_source = _bin_means(correct[np.argsort(confidence, kind="stable")], n_bins)
     wanted = np.minimum(of_source * (estimate / correct.mean()), 1.0)
 
     def adaptive_error(temperatures: Matrix) -> Matrix:
         errors = np.empty(len(temperatures))
         for j, t in enumerate(temperatures):
-            found = _bin_means(np.sort(probabilities(z, float(t)).max(axis=1)), n_bins)
+            found = _bin_means(np.sort(softmax_at(z, float(t)).max(axis=1)), n_bins)
             errors[j] = np.abs(wanted - found).mean()
         return errors
 

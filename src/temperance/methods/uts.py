@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.sums import Moments
+    from temperance.data.types import LogitsLike, PriorLike
 
     Matrix = NDArray[np.float64]
     Sums = Callable[[float], tuple[float, Moments]]
@@ -71,8 +72,8 @@ FORMS = ("reference", "paper", "appendix")
 
 
 def fit_uts(
-    target_logits: object,
-    prior: object = None,
+    target_logits: LogitsLike,
+    prior: PriorLike | None = None,
     *,
     form: str = "reference",
     bag_size: int | None = BAG,

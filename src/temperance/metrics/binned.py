@@ -27,9 +27,12 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance.data import Block, Rows
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
     Floats = NDArray[np.float64]
 
@@ -185,7 +188,12 @@ def bin_rows(rows: Rows, n_bins: int) -> Bins:
 
 
 def ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal width. Lower is better; 0 is best.
 
@@ -211,6 +219,8 @@ def ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -225,11 +235,16 @@ def ece(
     0.25
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    return bin_rows(as_labelled_rows(logits, labels, sample_weight), n_bins).ece
+    return bin_rows(as_labelled_rows(logits, labels, sample_weight, classes=classes), n_bins).ece
 
 
 def adaptive_ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal mass. Lower is better; 0 is best.
 
@@ -254,6 +269,8 @@ def adaptive_ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -269,12 +286,17 @@ def adaptive_ece(
     0.15
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    o = gather(as_labelled_rows(logits, labels, sample_weight))
+    o = gather(as_labelled_rows(logits, labels, sample_weight, classes=classes))
     return Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).ece
 
 
 def classwise_ece(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the calibration error of class probabilities, mean over classes. Lower is better.
 
@@ -299,6 +321,8 @@ def classwise_ece(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number M of bins.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -313,7 +337,7 @@ def classwise_ece(
     0.25
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     return rows.reduce(partial(_bin_classes, n_bins=n_bins)).ece
 
 

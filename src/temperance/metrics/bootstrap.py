@@ -34,10 +34,11 @@ from temperance.metrics._outcomes import gather
 from temperance.metrics._sums import SUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
     from temperance.metrics._outcomes import Outcomes
     from temperance.metrics._sums import Sums
 
@@ -48,11 +49,12 @@ DRAWS = 1 << 22  # counts drawn at once: 32 MB
 
 def bootstrap(
     metric: Callable[..., float],
-    logits: object,
-    labels: object = None,
-    groups: object = None,
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    groups: LabelsLike | None = None,
     *,
-    sample_weight: object = None,
+    sample_weight: WeightsLike | None = None,
+    classes: Sequence[object] | None = None,
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int | np.random.Generator = 0,
@@ -86,6 +88,8 @@ def bootstrap(
         itself.
     sample_weight : array of shape (n,), optional
         Non-negative weights, handed to the metric.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
     n_resamples : int
         Number of resamples.
     level : float
@@ -117,13 +121,14 @@ def bootstrap(
     >>> print(f"{tp.metrics.bootstrap(tp.metrics.accuracy, z, y, groups=patient):.2f}")
     0.75 [0.60, 0.90]
     """
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    function, options = _split(metric)
+    classes = options.pop("classes", classes)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     rng = checks.check_seed(seed)
     n_resamples = checks.check_integer(n_resamples, "n_resamples", low=1)
     level = checks.check_number(level, "level", low=0, high=1, open_low=True)
     units = group_numbers(groups, rows.n)
     draws = partial(_draws, int(units.max()) + 1, n_resamples, rng)
-    function, options = _split(metric)
     if function in SUMS:
         value, sums = function(rows, **options), SUMS[function](rows, **options)
         low, high = _of_sums(sums, units, draws(), level)

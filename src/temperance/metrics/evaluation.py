@@ -14,7 +14,9 @@ from temperance.metrics.binned import Bins, unit_edges
 from temperance.metrics.proper import Scores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 BINS = ("edges", "counts", "confidence", "correct")
 
@@ -108,7 +110,12 @@ class Evaluation:
 
 
 def evaluate(
-    logits: object, labels: object = None, sample_weight: object = None, *, n_bins: int = 15
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    n_bins: int = 15,
+    classes: Sequence[object] | None = None,
 ) -> Evaluation:
     """Return accuracy, NLL, Brier score and ECE from one pass over the rows.
 
@@ -125,6 +132,8 @@ def evaluate(
         Non-negative weights; an integer weight equals repetition.
     n_bins : int
         Number of bins of the ECE.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -141,7 +150,7 @@ def evaluate(
     [0.5, 0.837, 0.3125, 0.25]
     """
     n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     edges = unit_edges(n_bins)
     sums = sum_outcomes(rows, edges)
     return Evaluation(

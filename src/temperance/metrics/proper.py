@@ -16,8 +16,11 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import sum_outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from temperance._core.sums import EvaluationSums
     from temperance.data import Rows
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
 
@@ -86,7 +89,13 @@ def score(rows: Rows) -> Scores:
     return Scores.from_sums(sum_outcomes(rows, ONE_BIN), rows.n_classes)
 
 
-def accuracy(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def accuracy(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
     r"""Return the share of rows whose largest logit is that of the label. Higher is better.
 
     .. math:: \frac{1}{n} \sum_i 1\{\arg\max_k z_{ik} = y_i\}
@@ -103,6 +112,8 @@ def accuracy(logits: object, labels: object = None, sample_weight: object = None
         it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -116,10 +127,16 @@ def accuracy(logits: object, labels: object = None, sample_weight: object = None
     >>> tp.metrics.accuracy(z, [0, 1, 2, 2])
     0.75
     """
-    return score(as_labelled_rows(logits, labels, sample_weight)).accuracy
+    return score(as_labelled_rows(logits, labels, sample_weight, classes=classes)).accuracy
 
 
-def nll(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def nll(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
     r"""Return the mean negative log-likelihood, in nats. Lower is better; 0 is perfect.
 
     .. math:: -\frac{1}{n} \sum_i \log \mathrm{softmax}(z_i)_{y_i}
@@ -137,6 +154,8 @@ def nll(logits: object, labels: object = None, sample_weight: object = None) -> 
         Class indices, or soft labels that sum to one in each row.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -149,11 +168,16 @@ def nll(logits: object, labels: object = None, sample_weight: object = None) -> 
     >>> round(tp.metrics.nll(z, [0, 1]), 6)  # (log 4/3 + log 4) / 2
     0.836988
     """
-    return score(as_labelled_rows(logits, labels, sample_weight)).nll
+    return score(as_labelled_rows(logits, labels, sample_weight, classes=classes)).nll
 
 
 def brier(
-    logits: object, labels: object = None, sample_weight: object = None, *, per_class: bool = True
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    per_class: bool = True,
+    classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the mean squared error of the predicted probabilities. Lower is better; 0 is perfect.
 
@@ -171,6 +195,8 @@ def brier(
         True divides by K, the convention of the paper on unsupervised temperature scaling. False
         is the sum over classes, between 0 and 2: Brier's own definition and
         ``sklearn.metrics.brier_score_loss(labels, p, scale_by_half=False)``.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -185,5 +211,5 @@ def brier(
     >>> round(tp.metrics.brier(z, [0, 1], per_class=False), 6)
     0.625
     """
-    scores = score(as_labelled_rows(logits, labels, sample_weight))
+    scores = score(as_labelled_rows(logits, labels, sample_weight, classes=classes))
     return scores.brier if per_class else scores.brier * scores.n_classes

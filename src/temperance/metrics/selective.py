@@ -20,8 +20,11 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
     from temperance.metrics._outcomes import Outcomes
 
     Floats = NDArray[np.float64]
@@ -36,7 +39,11 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(
-    logits: object, labels: object = None, sample_weight: object = None
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
 ) -> RiskCoverage:
     r"""Return the error rate among the most confident rows, at every coverage. Lower is better.
 
@@ -58,6 +65,8 @@ def risk_coverage(
         Class indices. A soft label counts by the probability that it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -74,10 +83,16 @@ def risk_coverage(
     >>> curve.risk.round(3).tolist()
     [0.0, 0.0, 0.333, 0.25]
     """
-    return curve_of(gather(as_labelled_rows(logits, labels, sample_weight)))
+    return curve_of(gather(as_labelled_rows(logits, labels, sample_weight, classes=classes)))
 
 
-def aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def aurc(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
     r"""Return the area under the risk-coverage curve. Lower is better.
 
     .. math:: \mathrm{AURC} = \frac{1}{n} \sum_i \mathrm{risk}(\kappa_i)
@@ -96,6 +111,8 @@ def aurc(logits: object, labels: object = None, sample_weight: object = None) ->
         Class indices. A soft label counts by the probability that it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -109,10 +126,16 @@ def aurc(logits: object, labels: object = None, sample_weight: object = None) ->
     >>> round(tp.metrics.aurc(z, [1, 1, 0, 1]), 6)  # (0 + 0 + 1/3 + 1/4) / 4
     0.145833
     """
-    return area(curve_of(gather(as_labelled_rows(logits, labels, sample_weight))))
+    return area(curve_of(gather(as_labelled_rows(logits, labels, sample_weight, classes=classes))))
 
 
-def excess_aurc(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def excess_aurc(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
     r"""Return AURC minus that of a perfect ranking at the same error rate. Lower is better.
 
     .. math:: \mathrm{E\text{-}AURC} = \mathrm{AURC} - \bigl( r + (1 - r) \log (1 - r) \bigr)
@@ -129,6 +152,8 @@ def excess_aurc(logits: object, labels: object = None, sample_weight: object = N
         Class indices. A soft label counts by the probability that it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -142,7 +167,9 @@ def excess_aurc(logits: object, labels: object = None, sample_weight: object = N
     >>> round(tp.metrics.excess_aurc(z, [1, 1, 0, 1]), 6)  # .145833 - (1/4 + 3/4 log 3/4)
     0.111595
     """
-    return excess(curve_of(gather(as_labelled_rows(logits, labels, sample_weight))))
+    return excess(
+        curve_of(gather(as_labelled_rows(logits, labels, sample_weight, classes=classes)))
+    )
 
 
 def curve_of(o: Outcomes) -> RiskCoverage:

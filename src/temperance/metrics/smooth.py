@@ -24,16 +24,25 @@ from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance.data import Block, Totals
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
     Floats = NDArray[np.float64]
 
 CELLS = 1 << 14  # the result is right to the width of a cell, 6e-5, and to 1e-7 beyond 0.01
 
 
-def smooth_ece(logits: object, labels: object = None, sample_weight: object = None) -> float:
+def smooth_ece(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
     r"""Return the smooth calibration error. Lower is better; 0 is perfect.
 
     .. math:: \mathrm{smECE} = \sigma^* \quad\text{with}\quad
@@ -55,6 +64,8 @@ def smooth_ece(logits: object, labels: object = None, sample_weight: object = No
         Class indices. A soft label counts by the probability that it gives to the predicted class.
     sample_weight : array of shape (n,), optional
         Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -68,7 +79,7 @@ def smooth_ece(logits: object, labels: object = None, sample_weight: object = No
     >>> round(tp.metrics.smooth_ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
     0.25
     """
-    rows = as_labelled_rows(logits, labels, sample_weight)
+    rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     residual, weight = rows.reduce(_residuals)
     return fixed_point(residual / weight)
 

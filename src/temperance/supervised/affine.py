@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import NotIdentified, check_number
+from temperance._core.checks import LARGEST, NotIdentified, check_number
 from temperance.data import as_labelled_rows
 from temperance.maps import BiasedTemperature, MatrixMap, VectorMap
 from temperance.supervised.likelihood import Cholesky, Likelihood
@@ -24,11 +24,13 @@ from temperance.supervised.likelihood import Cholesky, Likelihood
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
+
     Vector = NDArray[np.float64]
 
 
 def fit_biased_temperature(
-    logits: object, labels: object = None, sample_weight: object = None
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
 ) -> BiasedTemperature:
     r"""Fit a temperature and one bias per class by maximum likelihood (BCTS).
 
@@ -69,7 +71,11 @@ def fit_biased_temperature(
 
 
 def fit_vector(
-    logits: object, labels: object = None, sample_weight: object = None, *, penalty: float = 0.0
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    penalty: float = 0.0,
 ) -> VectorMap:
     r"""Fit vector scaling: a gain and a bias for each class.
 
@@ -93,7 +99,7 @@ def fit_vector(
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
     k = rows.n_classes
-    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0))
+    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
     def unpack(x: Vector) -> tuple[Vector, Vector]:
         return x[:k], x[k:]
@@ -107,7 +113,11 @@ def fit_vector(
 
 
 def fit_matrix(
-    logits: object, labels: object = None, sample_weight: object = None, *, penalty: float = 0.0
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    penalty: float = 0.0,
 ) -> MatrixMap:
     r"""Fit matrix scaling: multinomial logistic regression on the logits.
 
@@ -133,7 +143,7 @@ def fit_matrix(
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
     k = rows.n_classes
-    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0))
+    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
     def unpack(x: Vector) -> tuple[Vector, Vector]:
         both = x.reshape(k, k + 1)

@@ -27,13 +27,15 @@ from temperance.supervised.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
+
 REACH = 100.0  # the search goes this far to both sides of the temperature of `fit_temperature`
 
 
 def fit_attended(
-    logits: object,
-    labels: object = None,
-    sample_weight: object = None,
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
     *,
     threshold: float = 1e-5,
     form: str = "paper",

@@ -21,6 +21,7 @@ from temperance.maps import Temperature
 
 if TYPE_CHECKING:
     from temperance._core.sums import Moments
+    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 MARGIN = 4.0  # mean of max z - mean z under a typical optimum
 FAR = 10.0  # T = 1 is the start unless the margin at T = 1 misses MARGIN by this factor
@@ -33,7 +34,7 @@ ROUGH = 1e-2  # relative error of the optimum of SAMPLE rows
 
 
 def fit_temperature(
-    logits: object, labels: object = None, sample_weight: object = None
+    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
 ) -> Temperature:
     r"""Fit one temperature by maximum likelihood.
 

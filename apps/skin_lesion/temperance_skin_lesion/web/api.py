@@ -9,27 +9,33 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, File, HTTPException, Path, Query, Request, UploadFile
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, File, Form, HTTPException, Path, Query, Request, UploadFile
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import select
 
 import temperance as tp
-from temperance_skin_lesion import clinic, intake, monitor, thresholds
+from temperance_skin_lesion import audit, clinic, intake, monitor, people, policies, study, worklist
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.assistant import Assistant, softmax
-from temperance_skin_lesion.classes import CLASSES, CODES
-from temperance_skin_lesion.decision import Policy  # noqa: TC001 - read at run time
-from temperance_skin_lesion.store import Case, MapRow, PolicyRow
+from temperance_skin_lesion.assistant import Assistant, Origin, softmax
+from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
+from temperance_skin_lesion.decision import FOREIGN, Policy
+from temperance_skin_lesion.people import LOCAL, User
+from temperance_skin_lesion.store import Case, DiagnosisRow, MapRow, PolicyRow
+from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
+
+    from temperance_skin_lesion.agreement import Agreement
 
 router = APIRouter(prefix="/api/v1")
 
 ROUGHLY = 100
-"""Cases that somebody who knows a mix roughly is believed to have counted."""
+"""Cases that somebody who knows a mix roughly is taken to have counted."""
+
+PSEUDONYM = r"^[A-Za-z0-9._-]{0,40}$"
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
 
@@ -39,7 +45,29 @@ def the_assistant(request: Request) -> Assistant:
     return request.app.state.assistant
 
 
+def the_agreement(request: Request) -> Agreement:
+    """Return what was agreed when the server was set up."""
+    return request.app.state.settings.agreement
+
+
+def requires(role: str) -> Callable[[Request], User]:
+    """Return a dependency that lets in who may do what ``role`` may."""
+
+    def checked(request: Request) -> User:
+        user: User = request.scope.get("user", LOCAL)
+        if not user.may(role):
+            raise HTTPException(
+                403, f"This needs the role {role}; {user.name} has the role {user.role}."
+            )
+        return user
+
+    return checked
+
+
 Service = Annotated[Assistant, Depends(the_assistant)]
+Agreed = Annotated[Any, Depends(the_agreement)]
+Clinician = Annotated[User, Depends(requires("clinician"))]
+Approver = Annotated[User, Depends(requires("approver"))]
 
 
 class Problem(BaseModel):
@@ -48,43 +76,101 @@ class Problem(BaseModel):
     detail: str
 
 
+class Rule(BaseModel):
+    """A rule that fired, in words."""
+
+    rule: str
+    why: str
+
+
+class DiagnosisOut(BaseModel):
+    """A later diagnosis of the lesion; a null code takes the former one back."""
+
+    id: int
+    case: int
+    at: str
+    by: str
+    code: str | None
+    other: str
+    source: str
+
+
 class CaseOut(BaseModel):
-    """One picture that was looked at."""
+    """One picture that was looked at.
+
+    In silent mode everything the assistant said is null until the lesion has a diagnosis.
+    """
 
     id: int
     created: str
+    by: str
     sha256: str
+    lesion: str
+    site: str
+    camera: str
+    width: int
+    height: int
+    kept: str | None = Field(description="format of the picture, if the server keeps it")
+    repeats: int | None = Field(description="the first case with the same picture")
+    hidden: bool = Field(description="judged in silent mode and without a diagnosis yet")
     model: str
     map: int
     policy: int
-    predicted: str = Field(description=f"one of {', '.join(CODES)}")
-    probabilities: dict[str, float] = Field(description="calibrated")
-    raw: dict[str, float] = Field(description="softmax of the network as it is")
-    decision: Literal["answer", "refer"]
-    rule: str
-    why: str
-    diagnosis: str | None = None
-    diagnosed: str | None = None
+    malignant: tuple[float, float, float] | None = Field(
+        description="probability of any malignant lesion: value, low, high (90 %)"
+    )
+    urgency: Literal["urgent", "soon", "routine", "retake"] | None
+    decision: Literal["answer", "refer"] | None
+    predicted: str | None = Field(description=f"one of {', '.join(CODES)}")
+    probabilities: dict[str, float] | None = Field(description="calibrated")
+    raw: dict[str, float] | None = Field(description="of the network as it is")
+    agreement: int | None = Field(description="orientations of eight that name the same diagnosis")
+    quality: dict[str, float]
+    rule: str | None = Field(description="the first rule that fired, or answer")
+    why: str | None
+    rules: list[Rule] | None = Field(description="all rules that fired, melanoma first")
+    diagnosis: DiagnosisOut | None = None
 
     @classmethod
-    def of(cls, case: Case, **more: str) -> Self:
+    def of(cls, case: Case, known: DiagnosisRow | None = None, **more: str) -> Self:
         """Describe a row of the record, and what a subclass knows ``more``."""
         raw = softmax([case.logits])[0]
+        facts: dict[str, Any] = {
+            "malignant": tuple(case.malignant),
+            "urgency": case.urgency,
+            "decision": case.decision,
+            "predicted": CODES[case.predicted],
+            "probabilities": dict(zip(CODES, case.probabilities, strict=True)),
+            "raw": dict(zip(CODES, raw.tolist(), strict=True)),
+            "agreement": case.agreement,
+            "rule": case.rule,
+            "why": case.why,
+            "rules": [Rule(rule=rule, why=why) for rule, why in case.rules],
+        }
+        hidden = case.hidden and known is None
+        if hidden:
+            facts = dict.fromkeys(facts)
+        elif case.rule == FOREIGN:
+            facts |= {"malignant": None, "probabilities": None, "raw": None, "predicted": None}
         return cls(
             id=case.id,
             created=case.created,
+            by=case.by,
             sha256=case.sha256,
+            lesion=case.lesion,
+            site=case.site,
+            camera=case.camera,
+            width=case.width,
+            height=case.height,
+            kept=case.kept,
+            repeats=case.repeats,
+            hidden=hidden,
             model=case.model,
             map=case.map_id,
             policy=case.policy_id,
-            predicted=CODES[case.predicted],
-            probabilities=dict(zip(CODES, case.probabilities, strict=True)),
-            raw=dict(zip(CODES, raw.tolist(), strict=True)),
-            decision="answer" if case.decision == "answer" else "refer",
-            rule=case.rule,
-            why=case.why,
-            diagnosis=None if case.diagnosis is None else CODES[case.diagnosis],
-            diagnosed=case.diagnosed,
+            quality=case.quality,
+            diagnosis=diagnosis_out(known) if known else None,
+            **facts,
             **more,
         )
 
@@ -96,9 +182,11 @@ class JudgedCase(CaseOut):
     note: str = ""
 
     @classmethod
-    def judged(cls, case: Case, picture: intake.Picture) -> JudgedCase:
+    def judged(
+        cls, case: Case, picture: intake.Picture, known: DiagnosisRow | None = None
+    ) -> JudgedCase:
         """Describe a case beside its picture."""
-        return cls.of(case, name=picture.name, note=picture.note)
+        return cls.of(case, known, name=picture.name, note=picture.note)
 
 
 class Judged(BaseModel):
@@ -119,7 +207,7 @@ class Collected(BaseModel):
 class Mix(BaseModel):
     """The class mix of a clinic, or null where nobody knows it."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
     prior: dict[str, float] | None = Field(
         description=f"a share for each of {', '.join(CODES)}, summing to 1"
@@ -154,20 +242,37 @@ class MapOut(BaseModel):
 
     id: int
     created: str
+    by: str
     origin: str
     verdict: str
     status: str
     decided: str | None
+    decided_by: str | None
     model: str
-    within_agreement: bool
     active: bool
     summary: dict[str, Any]
+
+
+class PolicyOut(BaseModel):
+    """A policy with its comparison."""
+
+    id: int
+    created: str
+    by: str
+    policy: dict[str, Any]
+    reason: str
+    objection: str
+    comparison: dict[str, Any]
+    status: str
+    decided: str | None
+    decided_by: str | None
+    active: bool
 
 
 class Seen(BaseModel):
     """The activation that the deciding person saw; another one in force is a conflict."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     seen: int = Field(ge=0, le=2**62)
 
@@ -177,25 +282,61 @@ class ActiveOut(BaseModel):
 
     activation: int
     since: str
+    by: str
     map: int
     former_map: int | None
     policy: Policy
     policy_id: int
+    former_policy: int | None
 
 
-class Diagnosis(BaseModel):
-    """A later diagnosis, or null to take one back."""
+class Proposal(BaseModel):
+    """A policy that somebody wants."""
 
     model_config = ConfigDict(extra="forbid")
 
-    diagnosis: Literal["mel", "nv", "bcc", "akiec", "bkl", "df", "vasc"] | None
+    policy: Policy
+    reason: str = Field("", max_length=500)
 
 
-class Preview(BaseModel):
-    """What a policy would do to 1,000 cases."""
+class Diagnosis(BaseModel):
+    """A later diagnosis, or null to take the former one back."""
 
-    validation: dict[str, Any]
-    here: dict[str, Any] | None
+    model_config = ConfigDict(extra="forbid")
+
+    diagnosis: Literal["mel", "nv", "bcc", "akiec", "bkl", "df", "vasc", "other"] | None
+    other: str = Field("", max_length=80, description="what it is, where it is none of the seven")
+    source: Literal["histology", "follow-up", "expert", "confocal", "unknown"] = "unknown"
+
+    @model_validator(mode="after")
+    def _other_is_named(self) -> Self:
+        if self.other and self.diagnosis != OTHER:
+            raise ValueError("other names a disease only where diagnosis is other.")
+        return self
+
+
+class Credentials(BaseModel):
+    """Name and password."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(max_length=64)
+    password: str = Field(max_length=1000)
+
+
+class Session(BaseModel):
+    """A session: send its token as ``Authorization: Bearer TOKEN``."""
+
+    token: str
+    name: str
+    role: str
+
+
+class Me(BaseModel):
+    """Who asks."""
+
+    name: str
+    role: str
 
 
 class Health(BaseModel):
@@ -208,10 +349,12 @@ class Health(BaseModel):
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem},
+    401: {"model": Problem},
+    403: {"model": Problem},
     404: {"model": Problem},
     409: {"model": Problem},
     413: {"model": Problem},
-    422: {"description": "The request is not what it should be"},
+    422: {"model": Problem},
     507: {"model": Problem},
 }
 
@@ -236,35 +379,61 @@ def read_files(
     return pictures, contents, problems
 
 
+@router.post("/login", tags=["people"], responses={**PROBLEMS, 429: {"model": Problem}})
+def log_in(request: Request, assistant: Service, body: Credentials) -> Session:
+    """Begin a session of twelve hours."""
+    address = request.client.host if request.client else ""
+    token = people.log_in(assistant.store, body.name, body.password, address)
+    user = people.who(assistant.store, token) or LOCAL
+    return Session(token=token, name=user.name, role=user.role)
+
+
+@router.get("/me", tags=["people"])
+def me(request: Request) -> Me:
+    """Say who asks."""
+    user: User = request.scope.get("user", LOCAL)
+    return Me(name=user.name, role=user.role)
+
+
 @router.post("/predict", tags=["cases"], responses=PROBLEMS)
 def predict(
-    assistant: Service, files: Annotated[list[UploadFile], File(description="pictures")]
+    request: Request,
+    assistant: Service,
+    user: Clinician,
+    files: Annotated[list[UploadFile], File(description="pictures")],
+    lesion: Annotated[str, Form(pattern=PSEUDONYM, description="pseudonym, if all show one")] = "",
+    site: Annotated[str, Form(pattern=PSEUDONYM)] = "",
+    camera: Annotated[str, Form(pattern=PSEUDONYM)] = "",
 ) -> Judged:
     """Judge pictures and record each as a case.
 
     A file that cannot be taken is named under "problems" and does not keep the others back.
     """
     pictures, contents, problems = read_files(files)
-    cases = assistant.judge(pictures, contents)
+    hidden = request.app.state.settings.silent
+    origin = Origin(lesion, site, camera)
+    cases = assistant.judge(pictures, contents, by=user.name, origin=origin, hidden=hidden)
+    known = diagnoses_of(assistant, cases)
     return Judged(
-        cases=[JudgedCase.judged(*pair) for pair in zip(cases, pictures, strict=True)],
+        cases=[
+            JudgedCase.judged(case, picture, known.get(case.lesion))
+            for case, picture in zip(cases, pictures, strict=True)
+        ],
         problems=problems,
     )
 
 
-@router.get("/cases", tags=["cases"])
+@router.get("/cases", tags=["cases"], responses={422: PROBLEMS[422]})
 def list_cases(
     assistant: Service,
-    before: Annotated[int, Query(ge=1, le=2**62, description="only ids below")] = 2**62,
+    wanted: Annotated[Filter, Query()],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    decision: Literal["answer", "refer"] | None = None,
 ) -> list[CaseOut]:
-    """Return cases, newest first."""
-    wanted = select(Case).where(Case.id < before).order_by(Case.id.desc()).limit(limit)
-    if decision is not None:
-        wanted = wanted.where(Case.decision == decision)
+    """Return cases by urgency, or newest first."""
     with assistant.store.reading() as session:
-        return [CaseOut.of(case) for case in session.scalars(wanted)]
+        cases = worklist.cases(session, wanted, limit)
+        known = db.newest_diagnoses(session, [case.lesion for case in cases])
+    return [CaseOut.of(case, known.get(case.lesion)) for case in cases]
 
 
 @router.get("/cases/export", tags=["cases"], response_class=StreamingResponse)
@@ -275,37 +444,122 @@ def export(
     """Return the whole log, oldest first, as CSV or as a JSON object per line."""
     lines = (csv_lines if format == "csv" else json_lines)(assistant.store)
     kind = "text/csv; charset=utf-8" if format == "csv" else "application/x-ndjson"
-    name = f"skin-lesion-log.{format}"
-    return StreamingResponse(
-        lines, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    return attachment(lines, kind, f"skin-lesion-log.{format}")
+
+
+@router.get("/audit/export", tags=["audit"], response_class=StreamingResponse)
+def export_audit(assistant: Service, user: Clinician) -> StreamingResponse:
+    """Return the audit chain with the cases; `temperance-skin-lesion verify FILE` checks it.
+
+    In silent mode the export holds what the assistant said, so it needs the role approver.
+    """
+    with assistant.store.reading() as session:
+        secret = session.scalar(select(Case.id).where(Case.hidden).limit(1)) is not None
+    if secret and not user.may("approver"):
+        raise HTTPException(403, "In silent mode this needs the role approver.")
+    lines = audit.lines(assistant.store)
+    return attachment(lines, "application/x-ndjson", "skin-lesion-audit.jsonl")
+
+
+def attachment(lines: Iterator[str], kind: str, name: str) -> StreamingResponse:
+    """Answer with a file to keep."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(lines, media_type=kind, headers=headers)
 
 
 @router.get("/cases/{case_id}", tags=["cases"], responses={404: PROBLEMS[404]})
 def get_case(assistant: Service, case_id: Key) -> CaseOut:
     """Return one case."""
     with assistant.store.reading() as session:
-        return CaseOut.of(existing(session.get(Case, case_id), "case", case_id))
+        case = clinic.existing(session, Case, case_id)
+        known = db.newest_diagnoses(session, [case.lesion])
+    return CaseOut.of(case, known.get(case.lesion))
 
 
-@router.put("/cases/{case_id}/diagnosis", tags=["cases"], responses=PROBLEMS)
-def diagnose(assistant: Service, case_id: Key, body: Diagnosis) -> CaseOut:
-    """Add the later diagnosis to a case."""
+@router.get("/cases/{case_id}/picture", tags=["cases"], responses={404: PROBLEMS[404]})
+def get_picture(assistant: Service, case_id: Key) -> Response:
+    """Return the picture of a case, if the server keeps pictures."""
+    with assistant.store.reading() as session:
+        case = clinic.existing(session, Case, case_id)
+    path = assistant.keep / f"{case.sha256}.{case.kept}" if assistant.keep and case.kept else None
+    if path is None or not path.is_file():
+        raise HTTPException(404, f"The picture of case {case_id} is not kept.")
+    if case.kept in {"jpeg", "png", "webp", "bmp"}:
+        return Response(path.read_bytes(), media_type=f"image/{case.kept}")
+    preview = intake.read(path.read_bytes(), "kept").preview  # no browser shows the original
+    return Response(preview, media_type="image/jpeg")
+
+
+@router.get("/cases/{case_id}/diagnoses", tags=["cases"], responses={404: PROBLEMS[404]})
+def list_diagnoses(assistant: Service, case_id: Key) -> list[DiagnosisOut]:
+    """Return all diagnoses of the lesion of a case, newest first."""
+    with assistant.store.reading() as session:
+        case = clinic.existing(session, Case, case_id)
+        rows = session.scalars(
+            select(DiagnosisRow)
+            .where(DiagnosisRow.lesion == case.lesion)
+            .order_by(DiagnosisRow.id.desc())
+        )
+        return [diagnosis_out(row) for row in rows]
+
+
+@router.post("/cases/{case_id}/diagnoses", tags=["cases"], status_code=201, responses=PROBLEMS)
+def diagnose(assistant: Service, user: Clinician, case_id: Key, body: Diagnosis) -> CaseOut:
+    """Add a later diagnosis; the former one stays on record."""
     with assistant.store.writing() as session:
-        case = existing(session.get(Case, case_id), "case", case_id)
-        case.diagnosis = None if body.diagnosis is None else CODES.index(body.diagnosis)
-        case.diagnosed = None if body.diagnosis is None else db.now()
+        case = clinic.existing(session, Case, case_id)
+        row = DiagnosisRow(
+            case_id=case_id,
+            lesion=case.lesion,
+            by=user.name,
+            code=body.diagnosis,
+            other=body.other.strip(),
+            source=body.source,
+        )
+        session.add(row)
         session.flush()
-        return CaseOut.of(case)
+        about = {"case": case_id, "lesion": case.lesion, **body.model_dump()}
+        audit.enter(session, user.name, "diagnosis", about)
+        return CaseOut.of(case, row if row.code is not None else None)
 
 
-@router.post("/surveys", tags=["clinic"], status_code=201, responses={507: PROBLEMS[507]})
+def diagnosis_out(row: DiagnosisRow) -> DiagnosisOut:
+    """Describe a diagnosis."""
+    return DiagnosisOut(
+        id=row.id,
+        case=row.case_id,
+        at=row.at,
+        by=row.by,
+        code=row.code,
+        other=row.other,
+        source=row.source,
+    )
+
+
+def diagnoses_of(assistant: Assistant, cases: list[Case]) -> dict[str, DiagnosisRow]:
+    """Return the diagnosis of each lesion among cases."""
+    with assistant.store.reading() as session:
+        return db.newest_diagnoses(session, [case.lesion for case in cases])
+
+
+@router.post(
+    "/surveys",
+    tags=["clinic"],
+    status_code=201,
+    responses=PROBLEMS,
+    dependencies=[Depends(requires("clinician"))],
+)
 def open_survey(assistant: Service) -> Collected:
     """Begin a collection of unlabelled pictures of a clinic."""
     return Collected(survey=clinic.open_survey(assistant), pictures=0, problems=[])
 
 
-@router.post("/surveys/{survey_id}/images", tags=["clinic"], responses=PROBLEMS)
+@router.post(
+    "/surveys/{survey_id}/images",
+    tags=["clinic"],
+    responses=PROBLEMS,
+    dependencies=[Depends(requires("clinician"))],
+)
 def add_images(
     assistant: Service,
     survey_id: Key,
@@ -319,10 +573,13 @@ def add_images(
 
 
 @router.post("/surveys/{survey_id}/proposal", tags=["clinic"], status_code=201, responses=PROBLEMS)
-def propose(request: Request, assistant: Service, survey_id: Key, mix: Mix) -> MapOut:
+def propose(
+    assistant: Service, user: Clinician, agreement: Agreed, survey_id: Key, mix: Mix
+) -> MapOut:
     """Calibrate on the survey's pictures for a class mix; the map waits for a decision."""
-    agreement = request.app.state.settings.agreement
-    map_id = clinic.propose_from_survey(assistant, survey_id, mix.knowledge(), agreement)
+    map_id = clinic.propose_from_survey(
+        assistant, survey_id, mix.knowledge(), agreement, by=user.name
+    )
     return get_map(assistant, map_id)
 
 
@@ -334,10 +591,12 @@ def get_active(assistant: Service) -> ActiveOut:
         return ActiveOut(
             activation=active.activation,
             since=active.since,
+            by=active.by,
             map=active.map_id,
-            former_map=clinic.former_map(session),
+            former_map=clinic.former_map(session, active),
             policy=active.policy,
             policy_id=active.policy_id,
+            former_policy=policies.former_policy(session, active),
         )
 
 
@@ -354,49 +613,88 @@ def list_maps(assistant: Service) -> list[MapOut]:
 def get_map(assistant: Service, map_id: Key) -> MapOut:
     """Return one map."""
     with assistant.store.reading() as session:
-        row = existing(session.get(MapRow, map_id), "map", map_id)
+        row = clinic.existing(session, MapRow, map_id)
         return map_out(row, assistant.active(session).map_id)
 
 
 @router.post("/maps/{map_id}/accept", tags=["clinic"], responses=PROBLEMS)
-def accept(assistant: Service, map_id: Key, body: Seen) -> MapOut:
+def accept(assistant: Service, user: Approver, map_id: Key, body: Seen) -> MapOut:
     """Bring a proposed map into use."""
-    clinic.accept(assistant, map_id, body.seen)
+    clinic.accept(assistant, map_id, body.seen, by=user.name)
     return get_map(assistant, map_id)
 
 
 @router.post("/maps/{map_id}/reject", tags=["clinic"], responses=PROBLEMS)
-def reject(assistant: Service, map_id: Key) -> MapOut:
+def reject(assistant: Service, user: Approver, map_id: Key) -> MapOut:
     """Put a proposed map aside."""
-    clinic.reject(assistant, map_id)
+    clinic.reject(assistant, map_id, by=user.name)
     return get_map(assistant, map_id)
 
 
 @router.post("/maps/{map_id}/restore", tags=["clinic"], responses=PROBLEMS)
-def restore(assistant: Service, map_id: Key, body: Seen) -> MapOut:
+def restore(assistant: Service, user: Approver, map_id: Key, body: Seen) -> MapOut:
     """Bring a map back that was in use before."""
-    clinic.restore(assistant, map_id, body.seen)
+    clinic.restore(assistant, map_id, body.seen, by=user.name)
     return get_map(assistant, map_id)
 
 
-@router.put("/policy", tags=["policy"], responses=PROBLEMS)
-def set_policy(assistant: Service, policy: Policy) -> ActiveOut:
-    """Put a policy in force for the cases to come."""
-    with assistant.store.writing() as session:
-        session.add(PolicyRow(policy=policy.model_dump()))
-    return get_active(assistant)
-
-
-@router.post("/policy/preview", tags=["policy"], responses={422: PROBLEMS[422]})
-def preview(assistant: Service, policy: Policy) -> Preview:
-    """Say what a policy would do, without putting it in force."""
-    source = assistant.model.source
+@router.get("/policies", tags=["policy"])
+def list_policies(assistant: Service) -> list[PolicyOut]:
+    """Return all policies, newest first."""
     with assistant.store.reading() as session:
-        active = assistant.active(session)
-        recent = monitor.recent_logits(session, assistant.model.id)
-    known = thresholds.measured(active.probabilities(source.logits), source.labels, policy)
-    here = thresholds.expected(active.probabilities(recent), policy) if len(recent) else None
-    return Preview(validation=asdict(known), here=asdict(here) if here else None)
+        active = assistant.active(session).policy_id
+        rows = session.scalars(select(PolicyRow).order_by(PolicyRow.id.desc()))
+        return [policy_out(row, active) for row in rows]
+
+
+@router.post("/policies", tags=["policy"], status_code=201, responses=PROBLEMS)
+def propose_policy(
+    assistant: Service, user: Clinician, agreement: Agreed, body: Proposal
+) -> PolicyOut:
+    """Propose a policy; it waits for a decision unless it is outside the agreed range."""
+    policy_id = policies.propose(
+        assistant, body.policy, agreement, by=user.name, reason=body.reason
+    )
+    return get_policy(assistant, policy_id)
+
+
+@router.post("/policies/preview", tags=["policy"], responses=PROBLEMS)
+def preview(assistant: Service, agreement: Agreed, policy: Policy) -> dict[str, Any]:
+    """Say what a policy would do beside the one in force, without proposing it."""
+    return policies.compare(assistant, policy, agreement)
+
+
+@router.get("/policies/{policy_id}", tags=["policy"], responses={404: PROBLEMS[404]})
+def get_policy(assistant: Service, policy_id: Key) -> PolicyOut:
+    """Return one policy."""
+    with assistant.store.reading() as session:
+        row = clinic.existing(session, PolicyRow, policy_id)
+        return policy_out(row, assistant.active(session).policy_id)
+
+
+@router.post("/policies/{policy_id}/accept", tags=["policy"], responses=PROBLEMS)
+def accept_policy(
+    assistant: Service, user: Approver, agreement: Agreed, policy_id: Key, body: Seen
+) -> PolicyOut:
+    """Bring a proposed policy into force."""
+    policies.accept(assistant, policy_id, body.seen, agreement, by=user.name)
+    return get_policy(assistant, policy_id)
+
+
+@router.post("/policies/{policy_id}/reject", tags=["policy"], responses=PROBLEMS)
+def reject_policy(assistant: Service, user: Approver, policy_id: Key) -> PolicyOut:
+    """Put a proposed policy aside."""
+    policies.reject(assistant, policy_id, by=user.name)
+    return get_policy(assistant, policy_id)
+
+
+@router.post("/policies/{policy_id}/restore", tags=["policy"], responses=PROBLEMS)
+def restore_policy(
+    assistant: Service, user: Approver, agreement: Agreed, policy_id: Key, body: Seen
+) -> PolicyOut:
+    """Bring a policy back that was in force before."""
+    policies.restore(assistant, policy_id, body.seen, agreement, by=user.name)
+    return get_policy(assistant, policy_id)
 
 
 @router.get("/drift", tags=["monitoring"])
@@ -407,20 +705,30 @@ def drift(assistant: Service) -> list[dict[str, Any]]:
 
 
 @router.post("/drift/proposal", tags=["monitoring"], status_code=201, responses=PROBLEMS)
-def propose_from_cases(request: Request, assistant: Service, mix: Mix) -> MapOut:
+def propose_from_cases(assistant: Service, user: Clinician, agreement: Agreed, mix: Mix) -> MapOut:
     """Calibrate on the recent cases; the map waits for a decision."""
     with assistant.store.reading() as session:
-        recent = monitor.recent_logits(session, assistant.model.id)
-    agreement = request.app.state.settings.agreement
-    map_id = clinic.propose(assistant, recent, mix.knowledge(), agreement, origin="cases")
+        found = monitor.recent(session, assistant.model.id)
+    rows = clinic.Rows(found.logits, found.views)
+    map_id = clinic.propose(
+        assistant, rows, mix.knowledge(), agreement, origin="cases", by=user.name
+    )
     return get_map(assistant, map_id)
 
 
 @router.get("/measured", tags=["monitoring"])
 def measured(assistant: Service) -> dict[str, Any] | None:
-    """Return calibration where diagnoses are known; null while there are too few."""
+    """Return calibration where diagnoses are known; null while there are too few lesions."""
     with assistant.store.reading() as session:
-        found = monitor.measured(session, assistant.model.id)
+        found = monitor.measured(session)
+    return asdict(found) if found else None
+
+
+@router.get("/study", tags=["monitoring"])
+def study_report(assistant: Service) -> dict[str, Any] | None:
+    """Return the report of the silent study, or of all cases; null before anything was judged."""
+    with assistant.store.reading() as session:
+        found = study.report(session)
     return asdict(found) if found else None
 
 
@@ -439,39 +747,57 @@ def health(assistant: Service) -> Health:
         )
 
 
-def existing(row: Any, kind: str, key: int) -> Any:
-    """Return the row, or a 404 that names it."""
-    if row is None:
-        raise HTTPException(404, f"There is no {kind} {key}.")
-    return row
-
-
 def map_out(row: MapRow, active: int) -> MapOut:
     """Describe a map."""
     return MapOut(
         id=row.id,
         created=row.created,
+        by=row.by,
         origin=row.origin,
         verdict=row.verdict,
         status=row.status,
         decided=row.decided,
+        decided_by=row.decided_by,
         model=row.model,
-        within_agreement=row.within_agreement,
         active=row.id == active,
         summary=row.summary,
     )
 
 
+def policy_out(row: PolicyRow, active: int) -> PolicyOut:
+    """Describe a policy."""
+    return PolicyOut(
+        id=row.id,
+        created=row.created,
+        by=row.by,
+        policy=row.policy,
+        reason=row.reason,
+        objection=row.objection,
+        comparison=row.comparison,
+        status=row.status,
+        decided=row.decided,
+        decided_by=row.decided_by,
+        active=row.id == active,
+    )
+
+
 def csv_lines(store: db.Store) -> Iterator[str]:
-    """The log as CSV; nothing in it was written by whoever sent a picture."""
-    probabilities = [f"p_{code}" for code in CODES] + [f"raw_{code}" for code in CODES]
-    fixed = ("id", "created", "sha256", "model", "map", "policy", "predicted")
-    last = ("decision", "rule", "why", "diagnosis", "diagnosed")
-    yield _csv([*fixed, *last, *probabilities])
+    """The log as CSV; text that people typed cannot start a formula."""
+    fixed = ("id", "created", "by", "sha256", "lesion", "site", "camera", "repeats", "model", "map")
+    said = ("policy", "urgency", "decision", "predicted", "agreement", "rule", "why")
+    ends = ("p_malignant", "p_malignant_low", "p_malignant_high")
+    later = ("diagnosis", "diagnosis_other", "diagnosis_source", "diagnosed", "diagnosed_by")
+    columns = [f"p_{code}" for code in CODES] + [f"raw_{code}" for code in CODES]
+    yield _csv([*fixed, *said, *ends, "rules", *later, *columns])
     for case in all_cases(store):
         facts = case.model_dump()
-        values = [facts[name] for name in (*fixed, *last)]
-        values += [*case.probabilities.values(), *case.raw.values()]
+        values = [facts[name] for name in (*fixed, *said)]
+        values += list(case.malignant or ("", "", ""))
+        values.append("; ".join(rule.rule for rule in case.rules or []))
+        known = case.diagnosis
+        values += [known.code, known.other, known.source, known.at, known.by] if known else [""] * 5
+        for shares in (case.probabilities, case.raw):
+            values += list(shares.values()) if shares else [""] * len(CODES)
         yield _csv(values)
 
 
@@ -487,7 +813,9 @@ def all_cases(store: db.Store, page: int = 500) -> Iterator[CaseOut]:
     while True:
         with store.reading() as session:
             wanted = select(Case).where(Case.id > after).order_by(Case.id).limit(page)
-            cases = [CaseOut.of(case) for case in session.scalars(wanted)]
+            rows = session.scalars(wanted).all()
+            known = db.newest_diagnoses(session, [case.lesion for case in rows])
+            cases = [CaseOut.of(case, known.get(case.lesion)) for case in rows]
         yield from cases
         if len(cases) < page:
             return
@@ -496,7 +824,8 @@ def all_cases(store: db.Store, page: int = 500) -> Iterator[CaseOut]:
 
 def _csv(values: list[Any]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer).writerow(values)
+    safe = [f"'{v}" if isinstance(v, str) and v[:1] in set("=+-@\t\r") else v for v in values]
+    csv.writer(buffer).writerow(safe)
     return buffer.getvalue()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -16,9 +17,11 @@ import temperance as tp
 from temperance_skin_lesion import model as shipped
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.clinic import NotAcceptable
+from temperance_skin_lesion.people import AccountError, TooManyAttempts
 from temperance_skin_lesion.settings import Settings
-from temperance_skin_lesion.store import Conflict, Store, StoreFull
+from temperance_skin_lesion.store import Conflict, Store, StoreFull, private_directory
 from temperance_skin_lesion.web import api, pages
+from temperance_skin_lesion.web.messages import sentences
 from temperance_skin_lesion.web.security import Guard
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
 
     torch.set_num_threads(1)  # one worker, one core
     model = model or shipped.load(settings.weights)
-    settings.data.mkdir(parents=True, exist_ok=True)
+    private_directory(settings.data)
     store = Store(settings.record)
 
     @asynccontextmanager
@@ -66,7 +69,8 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
         app.add_exception_handler(kind, say(status))
     app.add_exception_handler(OSError, disk_error)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_middleware(Guard, settings=settings)
+    app.add_exception_handler(RequestValidationError, not_as_described)
+    app.add_middleware(Guard)
     return app
 
 
@@ -80,6 +84,8 @@ STATUS: dict[type[Exception], int] = {
     Conflict: 409,
     LookupError: 404,
     NotAcceptable: 422,
+    AccountError: 401,
+    TooManyAttempts: 429,
     tp.InputError: 422,
     tp.NotIdentified: 422,
 }
@@ -95,7 +101,7 @@ def say(status: int) -> Callable[[Request, Exception], Response]:
 
 
 def disk_error(request: Request, error: OSError) -> Response:
-    """Say that the disk is full; any other failure of the system is not ours to explain."""
+    """Say that the disk is full; the guard answers any other failure of the system."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}:
         return answer(request, 507, "The disk is full. Nothing of this request was kept.")
     raise error
@@ -104,6 +110,11 @@ def disk_error(request: Request, error: OSError) -> Response:
 def http_error(request: Request, error: HTTPException) -> Response:
     """Say what the framework found."""
     return answer(request, error.status_code, str(error.detail), error.headers)
+
+
+def not_as_described(request: Request, error: RequestValidationError) -> Response:
+    """Say what of a request is wrong; what was sent is not repeated, it may not be JSON at all."""
+    return answer(request, 422, sentences(error.errors()))
 
 
 def answer(request: Request, status: int, detail: str, headers: Any = None) -> Response:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from base64 import b64encode
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.templating import Jinja2Templates
-from PIL import Image
 from pydantic import ValidationError
-from sqlalchemy import select
+from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
-from temperance_skin_lesion import clinic, demo, monitor, thresholds
+from temperance_skin_lesion import (
+    clinic,
+    demo,
+    monitor,
+    people,
+    policies,
+    study,
+    thresholds,
+    worklist,
+)
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.classes import CLASSES, CODES
-from temperance_skin_lesion.decision import FOREIGN, Costs, Policy
+from temperance_skin_lesion.assistant import Origin, calibrated
+from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
+from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS, RULES, URGENCIES, Costs, Policy
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
-from temperance_skin_lesion.store import Activation, Case, MapRow
+from temperance_skin_lesion.people import LOCAL
+from temperance_skin_lesion.store import Activation, Case, Entry, MapRow, PolicyRow
 from temperance_skin_lesion.web import api, charts
-from temperance_skin_lesion.web.api import JudgedCase, Key, Service, read_files
-from temperance_skin_lesion.web.security import COOKIE, cookie_value, is_token
+from temperance_skin_lesion.web.api import (
+    Agreed,
+    Approver,
+    Clinician,
+    JudgedCase,
+    Key,
+    Service,
+    read_files,
+)
+from temperance_skin_lesion.web.messages import sentences
+from temperance_skin_lesion.web.security import COOKIE, secret_of
+from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData, UploadFile
@@ -38,14 +57,34 @@ __all__ = ["error_page", "router", "wants_page"]
 
 router = APIRouter()
 PER_PAGE = 25
+DEMO_PICTURES = 110
+
+RULE_NAMES = {
+    "melanoma-suspected": "melanoma suspected",
+    "melanoma-not-excluded": "melanoma not excluded",
+    "orientations-disagree": "depends on how the picture is turned",
+    "threshold": "not probable enough",
+    "cost": "an error would weigh too much",
+    "quality": "picture not fit",
+    FOREIGN: "not a dermatoscopic picture",
+    "melanoma-threshold": "melanoma suspected",
+}
 
 templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 templates.env.globals |= {
     "CLASSES": CLASSES,
+    "DEMO_PICTURES": DEMO_PICTURES,
+    "CODES": CODES,
     "FOREIGN": FOREIGN,
-    "NAMES": {c.code: c.name for c in CLASSES},
+    "MALIGNANT": {c.code for c in CLASSES if c.malignant},
     "MAX_FILES": MAX_FILES,
     "MAX_MB": MAX_BYTES // 2**20,
+    "NAMES": {c.code: c.name for c in CLASSES} | {OTHER: "Other"},
+    "ORIENTATIONS": ORIENTATIONS,
+    "RULES": RULES,
+    "RULE_NAMES": RULE_NAMES,
+    "SOURCES": SOURCES,
+    "URGENCIES": URGENCIES,
 }
 
 
@@ -56,74 +95,129 @@ def show(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def percent(value: float) -> str:
+    """A probability for people: whole percents, and one decimal where that would be none."""
+    shown = 100 * value
+    if 0 < shown < 0.1:
+        return "<0.1 %"
+    if 99.9 < shown < 100:
+        return ">99.9 %"
+    return f"{shown:.1f} %" if shown < 10 or shown > 90 else f"{shown:.0f} %"
+
+
 templates.env.filters["evidence"] = show
-templates.env.filters["when"] = lambda at: at[:16].replace("T", " ")
+templates.env.filters["percent"] = percent
+templates.env.filters["when"] = lambda at: at[:16].replace("T", " ") if at else "–"
 
 
 def wants_page(request: Request) -> bool:
     """Whether a person is waiting, rather than a program."""
-    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(
-        "/api/"
+    return (
+        "text/html" in request.headers.get("accept", "")
+        and "x-fragment" not in request.headers
+        and not request.url.path.startswith("/api/")
     )
 
 
 def page(request: Request, name: str, status: int = 200, **facts: Any) -> HTMLResponse:
     """Render a page."""
-    facts |= {"settings": request.app.state.settings, "model": request.app.state.assistant.model}
+    user = request.scope.get("user", LOCAL)
+    facts |= {
+        "settings": request.app.state.settings,
+        "model": request.app.state.assistant.model,
+        "user": user,
+        "accounts": user is not LOCAL,
+    }
     return templates.TemplateResponse(request, name, facts, status_code=status)
 
 
 def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
     """Say what went wrong, with a way back."""
-    return page(request, "error.html", status, detail=detail)
+    if status == 404 and detail == "Not Found":
+        detail = "There is no such page."
+    return page(request, "error.html", status, detail=detail, here="")
 
 
 @router.get("/")
-def predict_page(request: Request) -> HTMLResponse:
+def predict_page(request: Request, assistant: Service) -> HTMLResponse:
     """Where pictures are dropped."""
-    return page(request, "predict.html", here="predict", results=None)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+    return page(
+        request, "predict.html", here="predict", results=None, active=active, origin=Origin()
+    )
 
 
 @router.post("/")
-async def predict(request: Request, assistant: Service) -> HTMLResponse:
+async def predict(request: Request, assistant: Service, user: Clinician) -> HTMLResponse:
     """Judge pictures; the script of the page asks for the results alone."""
     async with request.form(max_files=MAX_FILES + 1) as form:
-        return await run_in_threadpool(_judge, request, assistant, _files(form))
+        return await run_in_threadpool(_judge, request, assistant, form, user.name)
 
 
-def _judge(request: Request, assistant: Assistant, files: list[UploadFile]) -> HTMLResponse:
+def _judge(request: Request, assistant: Assistant, form: FormData, by: str) -> HTMLResponse:
+    files, origin = _files(form), _origin(_texts(form))
     pictures, contents, problems = read_files(files)
     if not files:
         problems = [api.Problem(detail="No file was chosen.")]
-    return _results(request, pictures, assistant.judge(pictures, contents), problems)
+    hidden = request.app.state.settings.silent
+    cases = assistant.judge(pictures, contents, by=by, origin=origin, hidden=hidden)
+    return _results(request, assistant, pictures, cases, problems, origin)
 
 
 def _results(
-    request: Request, pictures: list[Picture], cases: list[Case], problems: list[api.Problem]
+    request: Request,
+    assistant: Assistant,
+    pictures: list[Picture],
+    cases: list[Case],
+    problems: list[api.Problem],
+    origin: Origin,
 ) -> HTMLResponse:
+    known = api.diagnoses_of(assistant, cases)
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
     results = [
-        {"case": JudgedCase.judged(case, picture), "thumbnail": _thumbnail(picture)}
+        {
+            "case": JudgedCase.judged(case, picture, known.get(case.lesion)),
+            "preview": _preview(picture),
+        }
         for case, picture in zip(cases, pictures, strict=True)
     ]
-    name = "_results.html" if "x-fragment" in request.headers else "predict.html"
-    return page(request, name, here="predict", results=results, problems=problems)
+    fragment = "x-fragment" in request.headers
+    if not fragment:  # by hand the most urgent comes first; the script sorts by itself
+        order = (*URGENCIES, None)
+        results.sort(
+            key=lambda r: (order.index(r["case"].urgency), -(r["case"].malignant or [0])[0])
+        )
+    return page(
+        request,
+        "_results.html" if fragment else "predict.html",
+        here="predict",
+        results=results,
+        problems=problems,
+        active=active,
+        origin=origin,
+    )
 
 
 @router.post("/demo/predict")
-def demo_predict(request: Request, assistant: Service) -> HTMLResponse:
+def demo_predict(request: Request, assistant: Service, user: Clinician) -> HTMLResponse:
     """Judge a few pictures drawn by code."""
     pictures = _drawn(request, 6)
-    return _results(request, pictures, assistant.judge(pictures), [])
+    cases = assistant.judge(pictures, [b""] * len(pictures), by=user.name)
+    return _results(request, assistant, pictures, cases, [], Origin())
 
 
 @router.post("/demo/clinic")
-async def demo_clinic(request: Request, assistant: Service) -> Response:
+async def demo_clinic(
+    request: Request, assistant: Service, user: Clinician, agreement: Agreed
+) -> Response:
     """Calibrate on pictures drawn by code."""
     async with request.form() as form:
         mix = _mix(_texts(form))
-    pictures = await run_in_threadpool(_drawn, request, 150)
-    map_id = await run_in_threadpool(_calibrate, request, assistant, pictures, mix)
-    return RedirectResponse(f"/maps/{map_id}", status_code=303)
+    pictures = await run_in_threadpool(_drawn, request, DEMO_PICTURES)
+    map_id = await run_in_threadpool(_calibrate, assistant, pictures, mix, agreement, user.name)
+    return RedirectResponse(f"/calibrations/{map_id}", status_code=303)
 
 
 def _drawn(request: Request, n: int) -> list[Picture]:
@@ -133,192 +227,359 @@ def _drawn(request: Request, n: int) -> list[Picture]:
     return demo.drawn(range(first, first + n))
 
 
+@router.get("/worklist")
+def worklist_page(
+    request: Request, assistant: Service, wanted: Annotated[Filter, Query()]
+) -> HTMLResponse:
+    """Cases by urgency."""
+    with assistant.store.reading() as session:
+        rows = worklist.cases(session, wanted, PER_PAGE)
+        known = db.newest_diagnoses(session, [case.lesion for case in rows])
+        found = worklist.total(session, wanted)
+        counts = worklist.counts(session)
+    pages = max(1, -(-found // PER_PAGE))
+    return page(
+        request,
+        "worklist.html",
+        here="worklist",
+        cases=[api.CaseOut.of(case, known.get(case.lesion)) for case in rows],
+        wanted=wanted,
+        total=found,
+        counts=counts,
+        pages=pages,
+    )
+
+
+@router.get("/cases/{case_id}")
+def case_page(
+    request: Request, assistant: Service, case_id: Key, wanted: Annotated[Filter, Query()]
+) -> HTMLResponse:
+    """One case with everything that is known of it."""
+    case = api.get_case(assistant, case_id)
+    with assistant.store.reading() as session:
+        former, following = worklist.neighbours(session, case_id, wanted)
+        same = session.scalars(
+            select(Case).where(Case.lesion == case.lesion, Case.id != case_id).order_by(Case.id)
+        ).all()
+        policy = session.get(PolicyRow, case.policy)
+        views = [] if case.hidden else _views(session, case_id)
+    return page(
+        request,
+        "case.html",
+        here="worklist",
+        case=case,
+        wanted=wanted,
+        former=former,
+        following=following,
+        same=[(row.id, row.created, row.sha256 == case.sha256) for row in same],
+        policy=Policy.model_validate(policy.policy) if policy else Policy(),
+        history=api.list_diagnoses(assistant, case_id),
+        views=views,
+    )
+
+
+def _views(session: Any, case_id: int) -> list[dict[str, Any]]:
+    """What each orientation says: the most probable diagnosis and P(melanoma)."""
+    row = session.get(Case, case_id)
+    if not row.views or row.rule == FOREIGN:
+        return []
+    p = calibrated(session.get(MapRow, row.map_id).artefact, row.views)
+    return [
+        {"code": CODES[int(q.argmax())], "p": float(q.max()), "melanoma": float(q[0])} for q in p
+    ]
+
+
+@router.post("/cases/{case_id}/diagnoses")
+def diagnose(
+    assistant: Service,
+    user: Clinician,
+    case_id: Key,
+    diagnosis: Annotated[str, Form()] = "",
+    other: Annotated[str, Form(max_length=80)] = "",
+    source: Annotated[str, Form()] = "unknown",
+    back: Annotated[str, Form(max_length=500)] = "",
+) -> Response:
+    """Add a later diagnosis and go on where the person was."""
+    try:
+        body = api.Diagnosis.model_validate(
+            {
+                "diagnosis": None if diagnosis == "none" else diagnosis,
+                "other": other if diagnosis == OTHER else "",
+                "source": source,
+            }
+        )
+    except ValidationError as error:
+        raise HTTPException(422, sentences(error.errors())) from None
+    api.diagnose(assistant, user, case_id, body)
+    ours = back.startswith(("/worklist", "/cases/")) and "//" not in back and "\\" not in back
+    return RedirectResponse(back if ours else f"/cases/{case_id}", status_code=303)
+
+
 @router.get("/clinic")
 def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
-    """Where a clinic's pictures become a map."""
+    """Where a clinic's pictures become a calibration."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        former = clinic.former_map(session)
+        former = clinic.former_map(session, active)
         rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50)).all()
         used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
         maps = [api.map_out(row, active.map_id) for row in rows]
     return page(
-        request,
-        "clinic.html",
-        here="clinic",
-        active=active,
-        former=former,
-        maps=maps,
-        used=used,
+        request, "clinic.html", here="clinic", active=active, former=former, maps=maps, used=used
     )
 
 
 @router.post("/clinic")
-async def clinic_upload(request: Request, assistant: Service) -> Response:
+async def clinic_upload(
+    request: Request, assistant: Service, user: Clinician, agreement: Agreed
+) -> Response:
     """Take mix and pictures in one form, for a browser without JavaScript."""
     async with request.form(max_files=MAX_FILES + 1) as form:
-        map_id = await run_in_threadpool(
-            _survey, request, assistant, _files(form), _mix(_texts(form))
-        )
-    return RedirectResponse(f"/maps/{map_id}", status_code=303)
-
-
-def _survey(request: Request, assistant: Assistant, files: list[UploadFile], mix: api.Mix) -> int:
-    pictures, _, _ = read_files(files)
-    return _calibrate(request, assistant, pictures, mix)
+        mix = _mix(_texts(form))
+        pictures, _, _ = await run_in_threadpool(read_files, _files(form))
+        map_id = await run_in_threadpool(_calibrate, assistant, pictures, mix, agreement, user.name)
+    return RedirectResponse(f"/calibrations/{map_id}", status_code=303)
 
 
 def _calibrate(
-    request: Request, assistant: Assistant, pictures: list[Picture], mix: api.Mix
+    assistant: Assistant, pictures: list[Picture], mix: api.Mix, agreement: Any, by: str
 ) -> int:
     survey = clinic.open_survey(assistant)
     clinic.add_pictures(assistant, survey, pictures)
-    agreement = request.app.state.settings.agreement
-    return clinic.propose_from_survey(assistant, survey, mix.knowledge(), agreement)
+    return clinic.propose_from_survey(assistant, survey, mix.knowledge(), agreement, by=by)
 
 
-@router.get("/maps/{map_id}")
+@router.get("/calibrations/{map_id}")
 def map_page(request: Request, assistant: Service, map_id: Key) -> HTMLResponse:
-    """Show one map with verdict, findings and report, and the buttons to decide."""
+    """Show one calibration with what it rests on, and the buttons to decide."""
     with assistant.store.reading() as session:
-        row = api.existing(session.get(MapRow, map_id), "map", map_id)
+        row = clinic.existing(session, MapRow, map_id)
         active = assistant.active(session)
-    shares = zip(CLASSES, row.summary["prior"], row.reference["mix"], strict=True)
+    shares = zip(
+        CLASSES, row.summary["prior"] or row.reference["mix"], row.reference["mix"], strict=True
+    )
     never = [c.name for c, prior, mix in shares if c.malignant and prior > 0 and mix == 0]
     return page(request, "map.html", here="clinic", map=row, active=active, never=never)
 
 
-@router.get("/maps/{map_id}/report")
+@router.get("/calibrations/{map_id}/report")
 def map_report(assistant: Service, map_id: Key) -> HTMLResponse:
     """Return the report as the library wrote it, in a box that can run nothing."""
     with assistant.store.reading() as session:
-        row = api.existing(session.get(MapRow, map_id), "map", map_id)
+        row = clinic.existing(session, MapRow, map_id)
     box = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
     return HTMLResponse(
-        row.report or "This map has no report.",
+        row.report or "This calibration has no report.",
         headers={"Content-Security-Policy": f"{box}; frame-ancestors 'self'"},
     )
 
 
-@router.post("/maps/{map_id}/{verb}")
+@router.post("/calibrations/{map_id}/{verb}")
 def decide(
     assistant: Service,
+    user: Approver,
     map_id: Key,
     verb: Literal["accept", "reject", "restore"],
     seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
 ) -> Response:
-    """Accept, reject or restore a map."""
+    """Accept, reject or restore a calibration."""
     if verb == "accept":
-        clinic.accept(assistant, map_id, seen)
+        clinic.accept(assistant, map_id, seen, by=user.name)
     elif verb == "restore":
-        clinic.restore(assistant, map_id, seen)
+        clinic.restore(assistant, map_id, seen, by=user.name)
     else:
-        clinic.reject(assistant, map_id)
+        clinic.reject(assistant, map_id, by=user.name)
     return RedirectResponse("/clinic", status_code=303)
 
 
-@router.get("/threshold")
-def threshold_page(request: Request, assistant: Service) -> HTMLResponse:
-    """Where it is decided what is answered."""
+@router.get("/rules")
+def rules_page(request: Request, assistant: Service, agreement: Agreed) -> HTMLResponse:
+    """Where it is proposed what is answered."""
     with assistant.store.reading() as session:
         policy = assistant.active(session).policy
-    return _threshold(request, assistant, policy)
+    return _rules(request, assistant, agreement, policy)
 
 
-@router.post("/threshold")
-async def threshold(request: Request, assistant: Service) -> Response:
-    """Show what a policy would do, or put it in force."""
+@router.post("/rules")
+async def rules(
+    request: Request, assistant: Service, user: Clinician, agreement: Agreed
+) -> Response:
+    """Show what rules would do, or propose them."""
     async with request.form() as form:
         values = _texts(form)
-    costs = {name: values[name] for name in Costs.model_fields if name in values}
-    rest = {name: values[name] for name in Policy.model_fields if name in values}
+    policy = _policy(values)
+    if values.get("verb") != "propose":
+        return await run_in_threadpool(_rules, request, assistant, agreement, policy)
+    policy_id = await run_in_threadpool(
+        lambda: policies.propose(
+            assistant, policy, agreement, by=user.name, reason=values.get("reason", "")
+        )
+    )
+    return RedirectResponse(f"/rules/{policy_id}", status_code=303)
+
+
+def _policy(values: dict[str, str]) -> Policy:
+    """Return the policy of a form, whose numbers are text."""
+
+    def numbers(fields: Any) -> dict[str, Any]:
+        return {
+            name: _number(values[name], int if field.annotation is int else float)
+            for name, field in fields.items()
+            if name in values
+        }
+
     try:
-        policy = Policy.model_validate({**rest, "costs": costs})
+        return Policy.model_validate(
+            {**numbers(Policy.model_fields), "costs": numbers(Costs.model_fields)}
+        )
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise HTTPException(422, said) from None
-    if values.get("verb") == "save":
-        api.set_policy(assistant, policy)
-        return RedirectResponse("/threshold?saved=1", status_code=303)
-    return _threshold(request, assistant, policy)
+        raise HTTPException(422, sentences(error.errors())) from None
 
 
-def _threshold(request: Request, assistant: Assistant, policy: Policy) -> HTMLResponse:
-    effect = api.preview(assistant, policy)
+def _number(text: str, kind: type) -> Any:
+    """Return the number that a field holds; other text is left for the check to refuse."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Policy) -> HTMLResponse:
+    effect = policies.compare(assistant, policy, agreement)
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        recent = monitor.recent_logits(session, assistant.model.id)
-    chart = charts.risk_coverage(thresholds.curves(assistant.model.source, active, recent))
-    name = "_effect.html" if "x-fragment" in request.headers else "threshold.html"
+        recent = monitor.recent(session, assistant.model.id)
+        former = policies.former_policy(session, active)
+        rows = session.scalars(select(PolicyRow).order_by(PolicyRow.id.desc()).limit(50)).all()
+        used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
+    points = {
+        "validation": effect["validation"]["then"],
+        "here": effect["here"]["then"] if effect["here"] else None,
+    }
+    shown = recent.logits if effect["here"] else recent.logits[:0]
+    curves = thresholds.curves(assistant.model.source, active, shown)
     return page(
         request,
-        name,
-        here="threshold",
+        "_effect.html" if "x-fragment" in request.headers else "rules.html",
+        here="rules",
         policy=policy,
         in_force=active.policy,
+        active=active,
+        former=former,
         effect=effect,
-        chart=chart,
+        chart=charts.risk_coverage(curves, points),
         cost_fields=Costs.model_fields,
-        saved="saved" in request.query_params,
+        rows=[api.policy_out(row, active.policy_id) for row in rows],
+        used=used,
+        agreement=agreement,
     )
 
 
-@router.get("/log")
-def log_page(
-    request: Request,
+@router.get("/rules/{policy_id}")
+def policy_page(request: Request, assistant: Service, policy_id: Key) -> HTMLResponse:
+    """Show proposed rules beside those in force, and the buttons to decide."""
+    with assistant.store.reading() as session:
+        row = clinic.existing(session, PolicyRow, policy_id)
+        active = assistant.active(session)
+        compared = session.get(PolicyRow, row.comparison.get("policy", active.policy_id))
+    return page(
+        request,
+        "policy.html",
+        here="rules",
+        row=api.policy_out(row, active.policy_id),
+        active=active,
+        before=compared.policy if compared else active.policy.model_dump(),
+        effect=row.comparison,
+        agreement=request.app.state.settings.agreement,
+    )
+
+
+@router.post("/rules/{policy_id}/{verb}")
+def decide_policy(
     assistant: Service,
-    before: Annotated[int, Query(ge=1, le=2**62)] = 2**62,
-    decision: Literal["", "answer", "refer"] = "",
-) -> HTMLResponse:
-    """Every case, what became of it, and what the weeks look like."""
-    cases = api.list_cases(assistant, before, PER_PAGE, decision or None)
+    user: Approver,
+    agreement: Agreed,
+    policy_id: Key,
+    verb: Literal["accept", "reject", "restore"],
+    seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
+) -> Response:
+    """Accept, reject or restore rules."""
+    if verb == "accept":
+        policies.accept(assistant, policy_id, seen, agreement, by=user.name)
+    elif verb == "restore":
+        policies.restore(assistant, policy_id, seen, agreement, by=user.name)
+    else:
+        policies.reject(assistant, policy_id, by=user.name)
+    return RedirectResponse("/rules", status_code=303)
+
+
+@router.get("/results")
+def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTMLResponse:
+    """What came true, and what the weeks look like."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
         weeks = monitor.weekly_drift(session, active)
-        found = monitor.measured(session, assistant.model.id)
+        found = monitor.measured(session)
         total = db.count(session, select(Case.id))
-        diagnosed = db.count(session, select(Case.id).where(Case.diagnosis.is_not(None)))
-        recent = len(monitor.recent_logits(session, assistant.model.id))
+        diagnosed = len(db.newest_diagnoses(session))
+        recent = len(monitor.recent(session, assistant.model.id).ids)
     return page(
         request,
-        "log.html",
-        here="log",
-        cases=cases,
+        "results.html",
+        here="results",
         total=total,
         diagnosed=diagnosed,
-        decision=decision,
-        next=cases[-1].id if len(cases) == PER_PAGE else None,
         weeks=weeks,
         active=active,
         measured=asdict(found) if found else None,
         least=monitor.LEAST_DIAGNOSED,
         chart=charts.reliability(found.bins) if found else None,
         recent=recent,
-        agreement=request.app.state.settings.agreement,
+        agreement=agreement,
     )
 
 
-@router.post("/log/{case_id}/diagnosis")
-def diagnose(
-    request: Request, assistant: Service, case_id: Key, diagnosis: Annotated[str, Form()] = ""
+@router.get("/study")
+def study_page(request: Request, assistant: Service) -> HTMLResponse:
+    """What the assistant would have done, measured by diagnoses."""
+    with assistant.store.reading() as session:
+        found = study.report(session)
+    return page(request, "study.html", here="results", study=found)
+
+
+@router.post("/results/proposal")
+async def propose_from_cases(
+    request: Request, assistant: Service, user: Clinician, agreement: Agreed
 ) -> Response:
-    """Add a later diagnosis."""
-    if diagnosis and diagnosis not in CODES:
-        raise HTTPException(422, f"diagnosis must be one of {', '.join(CODES)}.")
-    body = api.Diagnosis.model_validate({"diagnosis": diagnosis or None})
-    api.diagnose(assistant, case_id, body)
-    before = parse_qs(urlsplit(request.headers.get("referer", "")).query).get("before", [""])[0]
-    query = f"?before={before}" if before.isdecimal() else ""
-    return RedirectResponse(f"/log{query}#case-{case_id}", status_code=303)
-
-
-@router.post("/log/proposal")
-async def propose_from_cases(request: Request, assistant: Service) -> Response:
     """Calibrate on the recent cases and show the proposal."""
     async with request.form() as form:
         mix = _mix(_texts(form))
-    proposed = await run_in_threadpool(api.propose_from_cases, request, assistant, mix)
-    return RedirectResponse(f"/maps/{proposed.id}", status_code=303)
+    proposed = await run_in_threadpool(api.propose_from_cases, assistant, user, agreement, mix)
+    return RedirectResponse(f"/calibrations/{proposed.id}", status_code=303)
+
+
+@router.get("/audit")
+def audit_page(
+    request: Request,
+    assistant: Service,
+    before: Annotated[int, Query(ge=1, le=2**62)] = 2**62,
+) -> HTMLResponse:
+    """Who decided what, newest first."""
+    with assistant.store.reading() as session:
+        entries = session.scalars(
+            select(Entry).where(Entry.id < before).order_by(Entry.id.desc()).limit(2 * PER_PAGE)
+        ).all()
+        newest = session.scalar(select(Entry).order_by(Entry.id.desc()).limit(1))
+        total = session.scalar(select(func.count()).select_from(Entry))
+    return page(
+        request,
+        "audit.html",
+        here="audit",
+        entries=entries,
+        newest=newest,
+        total=total,
+        older=entries[-1].id if len(entries) == 2 * PER_PAGE else None,
+    )
 
 
 @router.get("/about")
@@ -334,19 +595,48 @@ def api_docs(request: Request) -> HTMLResponse:
 
 
 @router.get("/login")
-def login_page(request: Request) -> HTMLResponse:
-    """Ask for the token."""
-    return page(request, "login.html", here="login", wrong=False)
+def login_page(request: Request, assistant: Service) -> Response:
+    """Ask for name and password."""
+    if people.who(assistant.store, None) is not None:  # no accounts
+        return RedirectResponse("/", status_code=303)
+    return page(request, "login.html", here="login", problem="")
 
 
 @router.post("/login")
-def login(request: Request, token: Annotated[str, Form()] = "") -> Response:
-    """Remember in a cookie that the token was known."""
-    expected = request.app.state.settings.token
-    if not expected or not is_token(token, expected):
-        return page(request, "login.html", 401, here="login", wrong=True)
-    response = RedirectResponse("/", status_code=303)
-    response.set_cookie(COOKIE, cookie_value(expected), httponly=True, samesite="strict")
+def login(
+    request: Request,
+    assistant: Service,
+    name: Annotated[str, Form(max_length=64)] = "",
+    password: Annotated[str, Form(max_length=1000)] = "",
+) -> Response:
+    """Begin a session and keep its secret in a cookie."""
+    address = request.client.host if request.client else ""
+    try:
+        secret = people.log_in(assistant.store, name, password, address)
+    except people.AccountError as error:
+        return page(request, "login.html", 401, here="login", problem=str(error))
+    except people.TooManyAttempts as error:
+        return page(request, "login.html", 429, here="login", problem=str(error))
+    response = RedirectResponse("/worklist", status_code=303)
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=people.HOURS * 3600,
+        httponly=True,
+        samesite="strict",
+        secure=request.app.state.settings.secure,
+    )
+    return response
+
+
+@router.post("/logout")
+def logout(request: Request, assistant: Service) -> Response:
+    """End the session here and on the server."""
+    secret = secret_of(request.headers)
+    if secret:
+        people.log_out(assistant.store, secret)
+    response = RedirectResponse("/login", status_code=303)
+    response.delete_cookie(COOKIE)
     return response
 
 
@@ -360,23 +650,34 @@ def _texts(form: FormData) -> dict[str, str]:
     return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
+def _origin(values: dict[str, str]) -> Origin:
+    """Return where pictures come from, as far as a form says."""
+    found = {name: values.get(name, "").strip() for name in ("lesion", "site", "camera")}
+    for name, value in found.items():
+        if not re.fullmatch(api.PSEUDONYM, value):
+            raise HTTPException(
+                422, f"{name} must have at most 40 letters, digits or . _ -; it is no name."
+            )
+    return Origin(**found)
+
+
 def _mix(values: dict[str, str]) -> api.Mix:
     """Return the class mix of a form, whose numbers are percent."""
     if "mix" not in values:
-        raise HTTPException(422, "The class mix: say first whether it is known here.")
+        raise HTTPException(422, "The mix of diagnoses: say first whether it is known here.")
     if values["mix"] == "unknown":
         return api.Mix.model_validate({"prior": None})
     try:
         shares = {code: float(values.get(f"mix-{code}", "")) / 100 for code in CODES}
+    except ValueError:
+        raise HTTPException(422, "The mix of diagnoses needs a number for each of them.") from None
+    try:
         return api.Mix.model_validate({"prior": shares, "known": values["mix"]})
     except ValidationError as error:
-        raise HTTPException(422, f"The class mix: {error.errors()[0]['msg']}") from None
-    except ValueError:
-        raise HTTPException(422, "The class mix needs a number for every class.") from None
+        said = sentences(error.errors())
+        raise HTTPException(422, f"The mix of diagnoses: {said}") from None
 
 
-def _thumbnail(picture: Picture) -> str:
-    """The 64 x 64 pixels that the network saw, inside the page: nothing is stored."""
-    buffer = BytesIO()
-    Image.fromarray(picture.pixels).save(buffer, "PNG")
-    return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
+def _preview(picture: Picture) -> str:
+    """The centre square of the picture, inside the page: nothing is stored."""
+    return f"data:image/jpeg;base64,{b64encode(picture.preview).decode()}"

@@ -3,35 +3,39 @@
 - The ``Host`` header must be a name of this server: a page of another site that rebinds its own
   name to the loopback address is turned away.
 - A write that comes from a browser must come from our own pages.
-- With a token, everything but the way in asks for it.
+- Where there are accounts, everything but the way in asks for a session, and readers write nothing.
 - A body has a size limit, whether or not it announces its length.
-- Answers forbid the browser everything that the pages do not need.
+- Answers forbid the browser everything that the pages do not need, also when a request fails.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import logging
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from anyio.to_thread import run_sync
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from temperance_skin_lesion import people
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from temperance_skin_lesion.settings import Settings
-
-__all__ = ["COOKIE", "Guard", "cookie_value", "is_token"]
+__all__ = ["COOKIE", "Guard", "secret_of"]
 
 COOKIE = "temperance-skin-lesion"
 MAX_REQUEST = 256 * 2**20
 TOO_LARGE = f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files."
 SAFE = {"GET", "HEAD", "OPTIONS"}
-OPEN_PATHS = ("/login", "/static/")
+OPEN_PATHS = ("/login", "/static/", "/api/v1/login")
+OPEN_WRITES = ("/login", "/logout", "/api/v1/login")
+
+logger = logging.getLogger("temperance_skin_lesion")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -50,70 +54,88 @@ HEADERS = {
 }
 
 
-def cookie_value(token: str) -> str:
-    """What the browser keeps instead of the token itself."""
-    return hashlib.sha256(f"cookie:{token}".encode()).hexdigest()
-
-
-def is_token(given: str, token: str) -> bool:
-    """Compare in constant time."""
-    return hmac.compare_digest(given.encode(), token.encode())
-
-
 class Guard:
     """ASGI middleware with the rules above."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings = app, settings
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        started = False
 
         async def guarded(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self.refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, guarded)
-            return
-        await self.app(scope, limited(receive), guarded)
+        try:
+            refusal = await self.refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, guarded)
+                return
+            await self.app(scope, limited(receive), guarded)
+        except Exception:
+            logger.exception("A request failed.")
+            if started:
+                raise
+            sentence = "The server failed on this request; its log says where. Nothing was kept."
+            await refuse(scope, 500, sentence)(scope, receive, guarded)
 
-    def refusal(self, scope: Scope) -> Response | None:
+    async def refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is not let in."""
+        settings = scope["app"].state.settings
         headers = Headers(scope=scope)
         path, write = scope["path"], scope["method"] not in SAFE
-        host = headers.get("host", "")
-        if host.rpartition(":")[0] not in self.settings.hosts and host not in self.settings.hosts:
-            return refuse(400, "This server does not answer under that name (Host header).")
+        host = headers.get("host", "").lower()
+        if host.rpartition(":")[0] not in settings.hosts and host not in settings.hosts:
+            return refuse(
+                scope,
+                400,
+                "This server does not answer under that name (Host header). If the name is right, "
+                "start the server with --name and that name.",
+            )
         if write and not same_origin(headers, host):
-            return refuse(403, "Changes are accepted from the pages of this server only.")
+            return refuse(scope, 403, "Changes are accepted from the pages of this server only.")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_REQUEST:
-            return refuse(413, TOO_LARGE)
-        if self.settings.token and not path.startswith(OPEN_PATHS) and not self.knows(headers):
+            return refuse(scope, 413, TOO_LARGE)
+        store = scope["app"].state.assistant.store
+        user = await run_sync(people.who, store, secret_of(headers))
+        scope["user"] = user or people.LOCAL
+        if user is None and not path.startswith(OPEN_PATHS):
             if scope["method"] == "GET" and not path.startswith("/api/"):
                 return RedirectResponse("/login", status_code=303)
-            return refuse(401, "This server asks for its token: Authorization: Bearer TOKEN.")
+            return refuse(
+                scope,
+                401,
+                "This server asks for a session: POST name and password to /api/v1/login, then "
+                "send Authorization: Bearer TOKEN.",
+            )
+        if write and path not in OPEN_WRITES and not scope["user"].may("clinician"):
+            return refuse(
+                scope, 403, f"{user.name if user else ''} may look and change nothing (reader)."
+            )
         return None
 
-    def knows(self, headers: Headers) -> bool:
-        """Whether the request carries the token, or the cookie of a login."""
-        token = self.settings.token or ""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return is_token(given, token)
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return cookie is not None and is_token(cookie.value, cookie_value(token))
+
+def secret_of(headers: Headers) -> str | None:
+    """Return the secret of the session that a request carries."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return cookie.value if cookie else None
 
 
 def limited(receive: Receive) -> Receive:
@@ -139,6 +161,11 @@ def same_origin(headers: Headers, host: str) -> bool:
     return origin is None or urlsplit(origin).netloc == host
 
 
-def refuse(status: int, detail: str) -> Response:
-    """Answer with a sentence."""
+def refuse(scope: Scope, status: int, detail: str) -> Response:
+    """Answer a program with JSON and a person with a page."""
+    from temperance_skin_lesion.web import pages
+
+    request = Request(scope)
+    if pages.wants_page(request):
+        return pages.error_page(request, status, detail)
     return JSONResponse({"detail": detail}, status_code=status)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.arrays import Array
+    from temperance.data.types import PriorLike, SourceLike, WeightsLike
 
 
 class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
@@ -99,9 +100,9 @@ class _Supervised(_Scaling, ABC):
         self.classes = classes
 
     @abstractmethod
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map: ...
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map: ...
 
-    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: WeightsLike | None = None) -> Self:
         """Fit the map.
 
         Parameters
@@ -144,7 +145,7 @@ class TemperatureScaling(_Supervised):
     (array([[0.75, 0.25]]), array(['cat'], dtype='<U3'))
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_temperature(logits, y, sample_weight)
 
 
@@ -164,7 +165,7 @@ class BiasedTemperatureScaling(_Supervised):
     classes_ : array of shape (K,)
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_biased_temperature(logits, y, sample_weight)
 
 
@@ -201,7 +202,7 @@ class VectorScaling(_Supervised):
         self.penalty = penalty
         self.classes = classes
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_vector(logits, y, sample_weight, penalty=self.penalty)
 
 
@@ -226,7 +227,7 @@ class MatrixScaling(_Supervised):
         self.penalty = penalty
         self.classes = classes
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_matrix(logits, y, sample_weight, penalty=self.penalty)
 
 
@@ -257,7 +258,7 @@ class AttendedTemperatureScaling(_Supervised):
         self.form = form
         self.classes = classes
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: object) -> Map:
+    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_attended(logits, y, sample_weight, threshold=self.threshold, form=self.form)
 
 
@@ -323,7 +324,7 @@ class UnsupervisedTemperatureScaling(_LabelFree):
 
     def __init__(
         self,
-        prior: object = None,
+        prior: PriorLike | None = None,
         form: str = "reference",
         bag_size: int | None = 2000,
         seed: int | np.random.Generator = 0,
@@ -336,7 +337,7 @@ class UnsupervisedTemperatureScaling(_LabelFree):
         self.classes = classes
 
     def _fit(self, logits: Array) -> Map:
-        prior = in_columns(self.prior, int(logits.shape[1]), self.classes)
+        prior: Any = in_columns(self.prior, int(logits.shape[1]), self.classes)
         return fit_uts(logits, prior, form=self.form, bag_size=self.bag_size, seed=self.seed)
 
 
@@ -367,9 +368,9 @@ class PriorMatchedScaling(_LabelFree):
 
     def __init__(
         self,
-        prior: object = None,
+        prior: PriorLike | None = None,
         bias: bool = True,
-        source: object = None,
+        source: SourceLike | None = None,
         seed: int | np.random.Generator = 0,
         classes: Sequence[object] | None = None,
     ) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.result import Calibration
+    from temperance.data.types import LabelsLike, LogitsLike
     from temperance.maps import Map
 
     Floats = NDArray[np.float64]
@@ -77,11 +78,11 @@ class ReliabilityDisplay(Display):
     @classmethod
     def from_logits(
         cls,
-        logits: object,
-        labels: object,
+        logits: LogitsLike,
+        labels: LabelsLike,
         calibration: Map | Calibration | None = None,
         *,
-        groups: object = None,
+        groups: LabelsLike | None = None,
         n_resamples: int = 200,
         level: float = 0.95,
         seed: int | np.random.Generator = 0,
@@ -128,9 +129,9 @@ class ReliabilityDisplay(Display):
 
 def _measure(
     name: str,
-    logits: object,
-    labels: object,
-    groups: object,
+    logits: LogitsLike,
+    labels: LabelsLike,
+    groups: LabelsLike | None,
     n_resamples: int,
     level: float,
     rng: np.random.Generator,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.result import Calibration
+    from temperance.data.types import LabelsLike, LogitsLike
     from temperance.maps import Map
 
     Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class RiskCoverageDisplay(Display):
 
     @classmethod
     def from_logits(
-        cls, logits: object, labels: object, calibration: Map | Calibration | None = None
+        cls, logits: LogitsLike, labels: LabelsLike, calibration: Map | Calibration | None = None
     ) -> RiskCoverageDisplay:
         """Measure the risk on labelled rows, and with a map the risk after it too."""
         after = None if calibration is None else _at_coverages(applied(calibration, logits), labels)
@@ -73,7 +74,7 @@ class RiskCoverageDisplay(Display):
         ax.legend(loc="upper left")
 
 
-def _at_coverages(logits: object, labels: object) -> Floats:
+def _at_coverages(logits: LogitsLike, labels: LabelsLike) -> Floats:
     """Risk where enough rows are covered; rows of equal confidence are answered together."""
     curve = risk_coverage(logits, labels)
     place = np.searchsorted(curve.coverage, COVERAGE - 1e-9)

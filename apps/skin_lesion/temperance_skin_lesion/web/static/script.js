@@ -1,7 +1,7 @@
 // Makes the pages quicker to use; every form also works without it.
 "use strict";
 
-const MAX_FILES = 200;
+const MAX_FILES = 1000;
 const MAX_FILE_BYTES = 25 * 2 ** 20;
 const REQUEST_FILES = 8;
 const REQUEST_BYTES = 30 * 2 ** 20;
@@ -22,8 +22,9 @@ function* parts(files) {
 }
 
 /** Send files to an address; on failure, throw the sentence of the server. */
-async function send(address, files, headers) {
+async function send(address, files, headers, fields = {}) {
   const body = new FormData();
+  for (const [name, value] of Object.entries(fields)) body.append(name, value);
   for (const file of files) body.append("files", file, file.name);
   const response = await fetch(address, { method: "POST", body, headers });
   if (response.ok) return response;
@@ -63,40 +64,91 @@ function sorted(files) {
   return { good, complaints };
 }
 
+const URGENCIES = ["urgent", "soon", "routine", "retake", "hidden"];
+
+/** Text of a CSV file; what begins like a formula is quoted so that no spreadsheet runs it. */
+function csv(rows) {
+  const cell = (value) => `"${String(value).replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n");
+}
+
 function predictPage(form) {
   const input = form.querySelector("input[type=file]");
   const button = form.querySelector("button");
   const progress = document.querySelector("[data-progress]");
+  const meter = document.querySelector("[data-meter]");
   const results = document.querySelector("[data-results]");
+  const batch = document.querySelector("[data-batch]");
   let busy = false;
 
+  const cards = () => [...results.querySelectorAll("article.case")];
+
+  /** The most urgent first, and of those the most probably malignant. */
+  function sort() {
+    const rank = (card) => URGENCIES.indexOf(card.dataset.urgency);
+    const ordered = cards().sort((a, b) => rank(a) - rank(b) || b.dataset.malignant - a.dataset.malignant);
+    results.append(...ordered);
+  }
+
+  function summary(notTaken) {
+    const found = cards().map((card) => card.dataset);
+    const count = (name, value) => found.filter((facts) => facts[name] === value).length;
+    const numbers = [...URGENCIES.slice(0, 4).map((word) => count("urgency", word)),
+      count("decision", "answer"), count("decision", "refer"), notTaken];
+    batch.querySelector("[data-counts]").replaceChildren(...numbers.map((number) => {
+      const cell = document.createElement("td");
+      cell.textContent = number;
+      return cell;
+    }));
+    batch.hidden = false;
+    return `Done: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
+  }
+
   async function judge(files) {
-    if (busy || !files.length) return;
+    if (busy || !files.length || !form.reportValidity()) return;
     busy = button.disabled = true;
     const { good, complaints } = sorted(files);
+    let notTaken = complaints.length;
     if (good.length > MAX_FILES) {
       complaints.push(`${good.length} files were dropped; the first ${MAX_FILES} were sent. Drop the rest afterwards.`);
+      notTaken += good.length - MAX_FILES;
       good.length = MAX_FILES;
     }
     results.replaceChildren(...complaints.map(problem));
+    const fields = Object.fromEntries(["lesion", "site", "camera"].map((name) => [name, form.elements[name].value]));
+    meter.hidden = false;
+    meter.max = good.length || 1;
     let done = 0;
     for (const part of parts(good)) {
+      meter.value = done;
       progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…`;
       try {
-        const response = await send("/", part, { "X-Fragment": "1" });
+        const response = await send("/", part, { "X-Fragment": "1" }, fields);
+        const before = cards().length;
         results.insertAdjacentHTML("beforeend", await response.text());
+        notTaken += part.length - (cards().length - before);
       } catch (error) {
         results.append(problem(`${part.map((file) => file.name).join(", ")}: ${error.message}`));
+        notTaken += part.length;
       }
       done += part.length;
     }
-    const referred = results.querySelectorAll(".case.refer").length;
-    const answered = results.querySelectorAll(".case.answer").length;
-    progress.textContent = `Done: ${answered} answered, ${referred} referred, ${results.querySelectorAll(".problem").length} not taken.`;
+    sort();
+    meter.hidden = true;
+    progress.textContent = summary(notTaken);
     input.value = "";
     busy = button.disabled = false;
   }
 
+  batch.querySelector("[data-csv]").addEventListener("click", () => {
+    const names = ["name", "case", "urgency", "decision", "predicted", "malignant", "sha256"];
+    const text = csv([names, ...cards().map((card) => names.map((name) => card.dataset[name]))]);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = "batch.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
   button.hidden = true;
   input.addEventListener("change", () => judge(input.files));
   form.addEventListener("submit", (event) => { event.preventDefault(); judge(input.files); });
@@ -165,16 +217,19 @@ function surveyForm(form) {
     try {
       const { survey } = await sendJson("/api/v1/surveys", {});
       let done = 0;
+      const left = [];
       for (const part of parts(good)) {
         progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…`;
         const answer = await (await send(`/api/v1/surveys/${survey}/images`, part)).json();
-        answer.problems.forEach((one) => say(one.detail));
+        left.push(...answer.problems.map((one) => one.detail));
         done += part.length;
       }
-      progress.textContent = "Calibrating…";
+      // A folder of the wrong pictures gets one box, not one for each file.
+      if (left.length) say(left.length > 5 ? `${left.length} of ${good.length} files were left out. The first: ${left[0]}` : left.join(" "));
+      progress.textContent = "Calibrating… this takes some seconds.";
       const mix = form.querySelector("[data-mix]").read();
       const proposed = await sendJson(`/api/v1/surveys/${survey}/proposal`, mix);
-      window.location.assign(`/maps/${proposed.id}`);
+      window.location.assign(`/calibrations/${proposed.id}`);
     } catch (error) {
       progress.textContent = "";
       say(error.message);
@@ -194,7 +249,7 @@ function policyForm(form) {
     const mine = waiting = setTimeout(async () => {
       const body = new FormData(form);
       body.set("verb", "preview");
-      const response = await fetch("/threshold", { method: "POST", body, headers: { "X-Fragment": "1" } });
+      const response = await fetch("/rules", { method: "POST", body, headers: { "X-Fragment": "1" } });
       const said = response.ok ? await response.text() : (await response.json()).detail;
       if (mine !== waiting) return; // typed on in the meantime: a newer answer is on its way
       complaint.hidden = response.ok;
@@ -204,7 +259,64 @@ function policyForm(form) {
   });
 }
 
+/** Whether keys are meant for the page rather than for a field. */
+function typing(event) {
+  const field = event.target.closest("input, select, textarea, summary");
+  return event.ctrlKey || event.metaKey || event.altKey || (field && !["radio", "checkbox"].includes(field.type));
+}
+
+/** Choose a diagnosis and its source by single keys, save with Enter, go on with n and p. */
+function diagnoseForm(form) {
+  document.querySelectorAll("[data-keys]").forEach((line) => { line.hidden = false; });
+  document.addEventListener("keydown", (event) => {
+    if (typing(event)) return;
+    const chosen = form.querySelector(`input[data-key="${CSS.escape(event.key)}"]`);
+    const way = { n: "[data-next]", p: "[data-previous]" }[event.key];
+    if (chosen) {
+      chosen.checked = true;
+      chosen.focus();
+      if (chosen.value === "other") form.elements.other.focus();
+      event.preventDefault();
+    } else if (way && document.querySelector(way)) {
+      document.querySelector(way).click();
+    } else if (event.key === "Enter" && !event.target.closest("a, button")) {
+      event.preventDefault();
+      form.requestSubmit(form.querySelector("button[type=submit]"));
+    }
+  });
+}
+
+/** Move through the rows with j and k; / goes to the search. */
+function worklistKeys(table) {
+  document.querySelectorAll("[data-keys]").forEach((line) => { line.hidden = false; });
+  const rows = [...table.querySelectorAll("[data-row]")];
+  document.addEventListener("keydown", (event) => {
+    if (typing(event)) return;
+    const place = rows.indexOf(document.activeElement);
+    if (event.key === "j" || event.key === "k") {
+      const next = rows[Math.max(0, Math.min(rows.length - 1, place + (event.key === "j" ? 1 : -1)))];
+      next.focus();
+      next.closest("tr").scrollIntoView({ block: "nearest" });
+    } else if (event.key === "/") {
+      event.preventDefault();
+      document.querySelector("[data-search]").focus();
+    }
+  });
+}
+
+/** Say that something longer than a second is under way, where a form is sent as it is. */
+function busyForm(form) {
+  form.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || !event.submitter) return;
+    const submitter = event.submitter;
+    setTimeout(() => { submitter.disabled = true; submitter.textContent = "Working…"; }, 0);
+  });
+}
+
 document.querySelectorAll("[data-drop]").forEach(predictPage);
 document.querySelectorAll("[data-mix]").forEach(mixFields);
 document.querySelectorAll("[data-survey]").forEach(surveyForm);
 document.querySelectorAll("[data-policy]").forEach(policyForm);
+document.querySelectorAll("[data-diagnose]").forEach(diagnoseForm);
+document.querySelectorAll("[data-worklist]").forEach(worklistKeys);
+document.querySelectorAll("[data-reprior], .aside").forEach(busyForm);
