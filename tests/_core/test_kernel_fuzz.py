@@ -83,7 +83,8 @@ def of_prototypes(m, z, y, w, rng):
 
 
 def of_samples(m, z, y, w, rng):  # noqa: ARG001
-    z = np.where(z > 1e6, 0, z).astype(z.dtype)  # beside 1e50 NumPy's softmax rounds a bias away
+    z = np.where(z > 1e6, 0, z).astype(z.dtype)
+    z[z.max(axis=1) < -1e6] = 0  # beside 1e50 NumPy's softmax rounds a bias away
     prepared, predicted = m.prepare_sample(z)
     bias = rng.normal(size=z.shape[1])
     means, *others = m.softmax_means(prepared, 0.4, bias, predicted)

@@ -483,7 +483,8 @@ def evaluation_sums(logits, labels, weight, edges) -> EvaluationSums:
     scores, bins, reach = evaluation(logits, labels, weight, edges)
     if math.isnan(reach) or not (reach <= LARGEST or are_sound(logits)):
         return EvaluationSums.invalid(edges.size - 1)
-    return EvaluationSums(*scores.tolist(), bins.T, weighted=weight is not None)
+    n, correct, nll, brier = scores.tolist()
+    return EvaluationSums(n, correct, nll, brier, bins.T, weight is not None)
 
 
 # ------------------------------------------------------------------------- vector and matrix

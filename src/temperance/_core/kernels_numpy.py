@@ -203,12 +203,11 @@ def _label_terms(
         winner = soft[is_top.argmax(axis=0), row]
         return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
     place = y * n + row
-    own = u.ravel().take(place)
-    tied = np.count_nonzero(is_top, axis=0).max() > 1
+    own, own_e = u.ravel()[place], e.ravel()[place]
     correct = own == 0
-    if tied:  # of equal logits the first is predicted
+    if np.count_nonzero(is_top, axis=0).max() > 1:  # of equal logits the first is predicted
         correct &= is_top.argmax(axis=0) == y
-    return own, e.ravel().take(place), correct.astype(np.float64), 1.0
+    return own, own_e, correct.astype(np.float64), 1.0
 
 
 def evaluation_sums(
@@ -223,10 +222,10 @@ def evaluation_sums(
     bins = bin_sums(confidence, correct, weight, edges)
     with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
         if weight is None:
-            scores = (float(c.sum()) for c in (correct, nll, brier))
-            return EvaluationSums(float(confidence.size), *scores, bins, weighted=False)
-        scores = (float(weight @ c) for c in (correct, nll, brier))
-        return EvaluationSums(float(weight.sum()), *scores, bins, weighted=True)
+            n, scores = float(confidence.size), [float(c.sum()) for c in (correct, nll, brier)]
+        else:
+            n, scores = float(weight.sum()), [float(weight @ c) for c in (correct, nll, brier)]
+    return EvaluationSums(n, scores[0], scores[1], scores[2], bins, weight is not None)
 
 
 def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:
