@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,14 @@ def test_an_editor_knows_the_names_that_load_later():
     (block,) = (node for node in tree.body if isinstance(node, ast.If))  # if TYPE_CHECKING
     later = (set(dir(tp)) | set(tp.__all__)) - imported_in(tree.body)
     assert imported_in(block.body) - {"ModuleType"} == later
+
+
+def test_no_import_by_string_evades_the_layers():
+    """Only the public face loads by name; import-linter sees every other import."""
+    package = Path(tp.__file__).parent
+    by_string = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if re.search(r"import_module\(|__import__\(", file.read_text("utf-8"))
+    }
+    assert by_string == {"__init__.py"}

@@ -171,6 +171,7 @@ def test_jargon_is_kept_to_the_details(browser, lesions, as_files):
         "/rules",
         "/rules/1",
         "/results",
+        "/study",
         "/audit",
     ):
         page = browser.get(place).text

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Array = Any
 """An array of any supported library: it has ``shape``, ``dtype`` and an Array API namespace."""
 
+NUMBERS = (list, tuple, int, float, memoryview)
+"""What Python itself has for numbers, and NumPy reads."""
+
 
 def is_numpy(x: object) -> TypeGuard[NDArray[Any]]:
     """Return whether ``x`` is a NumPy array."""
@@ -64,7 +67,7 @@ def as_array(values: object) -> Array | None:
     try:
         if callable(to_numpy_method):  # pandas, polars, pyarrow: without importing them
             return np.asarray(to_numpy_method())
-        if hasattr(values, "__array__") or isinstance(values, (list, tuple, int, float)):
+        if hasattr(values, "__array__") or isinstance(values, NUMBERS):
             return np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError):
         return None

@@ -57,7 +57,7 @@ def calibrate(
     seed: int = 0,
     json: Json = False,
 ) -> int:
-    """Calibrate a model on rows without labels, and say whether to believe it.
+    """Calibrate a model on rows without labels, and say how far to trust the result.
 
     Parameters
     ----------

@@ -163,8 +163,8 @@ def show_fit(method: str, fitted: Any, n: int, before: Any, after: Any) -> None:
     say(f"{method}, fitted on {n:,} rows", "bold")
     t = fitted.parameters().get("temperature")
     if t is not None:
-        side = "less" if t > 1 else "more"
-        say(f"Temperature {float(t):.4g}: the model is told to be {side} sure.")
+        side = "smaller" if t > 1 else "larger"
+        say(f"Temperature {float(t):.4g}: the confidence of the model becomes {side}.")
     say()
     one, two = scores(before), scores(after)
     table(

@@ -6,8 +6,8 @@ blocks, a Parquet file or a Dask array only changes who calls the statistic.
 
 How to write a statistic
 ------------------------
-A statistic is a function from a `Block` to a tuple of numbers or arrays, which are added over all
-blocks. The mean of the largest logit, by hand:
+A statistic is a function from a `Block` to a tuple of numbers or arrays, or to anything else with
+``+``; what it returns is added over all blocks. The mean of the largest logit, by hand:
 
 >>> import numpy as np
 >>> def largest(block):

@@ -167,7 +167,7 @@ class ArrayRows(Rows):
         """Return what is called after each block of a file that is mapped, None for other arrays.
 
         Pages that have been read count as memory of the process for as long as the file is mapped,
-        so now and then they are given back to the system, which keeps them while it has room.
+        so now and then the pages are given back to the system, whose own cache may keep them.
         """
         file = self._file
         if file is None:

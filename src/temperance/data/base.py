@@ -124,7 +124,7 @@ class Rows(ABC):
         return -(-self.n // rows_per_block(self.n_classes))
 
     def _n_threads(self) -> int:
-        """Return how many threads a pass is worth: blocks that are read come one at a time."""
+        """Return the number of threads for one pass; 1 where blocks come one after the other."""
         return 1
 
     def exceeds(self, elements: int) -> bool:

@@ -1,4 +1,4 @@
-"""Save and load: one file, checked before it is believed, never a pickle.
+"""Save and load: one file, checked before it is used, never a pickle.
 
 An artefact holds facts, one per line, as JSON::
 

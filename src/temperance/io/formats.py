@@ -47,7 +47,7 @@ FORMATS = {
     ".parquet": (read_parquet, write_parquet),
     ".safetensors": (read_safetensors, write_safetensors),
 }
-TABLES = (".csv", ".parquet")  # have room for any column
+TABLES = (".csv", ".parquet")  # hold any column beside the logits
 RUN_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
 
 
@@ -170,7 +170,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a path is of a format that has room for any column."""
+    """Return whether a path is of a format that holds any column beside the logits."""
     return _is_folder(path) or path.suffix.lower() in TABLES
 
 

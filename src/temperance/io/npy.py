@@ -180,7 +180,7 @@ def _cut(name: str, header: Header, held: int) -> InputError:
 
 
 def write_npy(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, _: str) -> None:
-    """Write the blocks as one array; a ``.npy`` file has no room for anything else."""
+    """Write the blocks as one array; a ``.npy`` file holds nothing beside it."""
     _write_array(file, blocks, table.logits.shape)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import NotIdentified, check_number
+from temperance._core.checks import LARGEST, NotIdentified, check_number
 from temperance.data import as_labelled_rows
 from temperance.maps import BiasedTemperature, MatrixMap, VectorMap
 from temperance.supervised.likelihood import Cholesky, Likelihood
@@ -99,7 +99,7 @@ def fit_vector(
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
     k = rows.n_classes
-    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0))
+    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
     def unpack(x: Vector) -> tuple[Vector, Vector]:
         return x[:k], x[k:]
@@ -143,7 +143,7 @@ def fit_matrix(
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
     k = rows.n_classes
-    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0))
+    likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
     def unpack(x: Vector) -> tuple[Vector, Vector]:
         both = x.reshape(k, k + 1)

@@ -17,7 +17,16 @@ from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
-from temperance_skin_lesion import clinic, demo, monitor, people, policies, thresholds, worklist
+from temperance_skin_lesion import (
+    clinic,
+    demo,
+    monitor,
+    people,
+    policies,
+    study,
+    thresholds,
+    worklist,
+)
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Origin, calibrated
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
@@ -528,6 +537,14 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
         recent=recent,
         agreement=agreement,
     )
+
+
+@router.get("/study")
+def study_page(request: Request, assistant: Service) -> HTMLResponse:
+    """What the assistant would have done, measured by diagnoses."""
+    with assistant.store.reading() as session:
+        found = study.report(session)
+    return page(request, "study.html", here="results", study=found)
 
 
 @router.post("/results/proposal")

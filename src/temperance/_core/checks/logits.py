@@ -287,7 +287,7 @@ def _forms(block: Array) -> frozenset[str]:
     if xp.min(block[:1, :]) < 0:  # as a rule
         return frozenset()
     total = 1.0 if xp.sum(block[:1, :], dtype=xp.float64) < 10 else 100.0
-    few = _forms_of(block[:ALIKE_ROWS, :], total)
+    few = _forms_of(block[: min(ALIKE_ROWS, int(block.shape[0])), :], total)
     if not few:  # mostly
         return few
     most = xp.max(block, axis=1)
