@@ -33,6 +33,7 @@ from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
 from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS, RULES, URGENCIES, Costs, Policy
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.people import LOCAL
+from temperance_skin_lesion.similar import similar
 from temperance_skin_lesion.store import Activation, Case, Entry, MapRow, PolicyRow
 from temperance_skin_lesion.web import api, charts
 from temperance_skin_lesion.web.api import (
@@ -263,6 +264,7 @@ def case_page(
         ).all()
         policy = session.get(PolicyRow, case.policy)
         views = [] if case.hidden else _views(session, case_id)
+        logits = session.get_one(Case, case_id).logits
     return page(
         request,
         "case.html",
@@ -275,6 +277,7 @@ def case_page(
         policy=Policy.model_validate(policy.policy) if policy else Policy(),
         history=api.list_diagnoses(assistant, case_id),
         views=views,
+        alike=similar(assistant.model.source, logits) if case.probabilities else None,
     )
 
 
