@@ -46,6 +46,7 @@ from temperance_skin_lesion.web.api import (
     read_files,
 )
 from temperance_skin_lesion.web.messages import sentences
+from temperance_skin_lesion.web.plain import plain_finding
 from temperance_skin_lesion.web.security import COOKIE, secret_of
 from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
@@ -108,6 +109,7 @@ def percent(value: float) -> str:
 
 templates.env.filters["evidence"] = show
 templates.env.filters["percent"] = percent
+templates.env.filters["plain"] = plain_finding
 templates.env.filters["when"] = lambda at: at[:16].replace("T", " ") if at else "–"
 
 
