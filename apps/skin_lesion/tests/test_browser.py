@@ -28,6 +28,7 @@ PAGES = [
     "/rules",
     "/rules/1",
     "/results",
+    "/study",
     "/audit",
     "/about",
     "/api/docs",
@@ -165,6 +166,7 @@ def test_choosing_files_shows_the_most_urgent_first_with_a_summary(page, photos)
     counts = page.locator("[data-counts] td").all_inner_texts()
     assert sum(map(int, counts[:4])) == sum(map(int, counts[4:6])) == 3
     assert counts[6] == "1"
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     look(page, "judged")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save this batch").click()
@@ -248,10 +250,13 @@ def test_rules_are_previewed_proposed_and_accepted(page):
     page.goto("/rules")
     referred = page.locator("[data-effect] tr", has_text="referred to a specialist")
     before = referred.locator("td").first.inner_text()
+    ring = page.locator("circle.operating.validation")
+    place = ring.get_attribute("cx")
     page.get_by_label("An answer needs").fill("0.95")
     expect(page.locator("[data-problem]")).to_contain_text("must not be below")
     page.get_by_label("The answer melanoma needs").fill("1")
     expect(referred.locator("td").first).not_to_have_text(before)
+    assert ring.get_attribute("cx") != place  # the chart follows what is typed
     expect(page.locator("[data-problem]")).to_be_hidden()
     page.get_by_label("Melanoma is excluded up to").fill("0.5")
     page.get_by_label("Urgent from melanoma").fill("0.6")
@@ -271,24 +276,29 @@ def test_rules_are_previewed_proposed_and_accepted(page):
 
 
 def test_diagnoses_are_entered_by_single_keys(desktop, address, lesions):
+    def ready(heading):
+        expect(desktop.get_by_role("heading", level=1)).to_contain_text(heading)
+        expect(desktop.locator("[data-keys]")).to_be_visible()  # the script listens
+
     judged(address, lesions(3))
     desktop.goto("/worklist?order=newest")
+    ready("Worklist")
     desktop.keyboard.press("j")
     expect(desktop.locator("[data-row]").first).to_be_focused()
     desktop.keyboard.press("j")
     desktop.keyboard.press("k")
     desktop.keyboard.press("Enter")
-    expect(desktop.get_by_role("heading", level=1)).to_contain_text("Case 3")
+    ready("Case 3")
     desktop.keyboard.press("1")
     desktop.keyboard.press("f")
     desktop.keyboard.press("Enter")
-    expect(desktop.get_by_role("heading", level=1)).to_contain_text("Case 2")
+    ready("Case 2")
     desktop.keyboard.press("8")
     desktop.keyboard.type("squamous cell carcinoma")
     desktop.keyboard.press("Enter")
-    expect(desktop.get_by_role("heading", level=1)).to_contain_text("Case 1")
+    ready("Case 1")
     desktop.keyboard.press("p")
-    expect(desktop.get_by_role("heading", level=1)).to_contain_text("Case 2")
+    ready("Case 2")
     expect(desktop.locator(".history")).to_contain_text(
         "Other (squamous cell carcinoma), histology"
     )
