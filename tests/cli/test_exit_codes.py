@@ -195,7 +195,6 @@ def test_no_message_speaks_python_to_a_user_of_the_command_line(capsys, rows):
     np.savez(rows / "words.npz", logits=z, labels=np.array(["b"] * 300))
     (rows / "named.json").write_text('{"x": 0.5, "y": 0.25, "z": 0.25}')
     tried = [
-        ["calibrate", "bare.npz"],
         ["calibrate", "p.npy", "--prior", "uniform"],
         ["calibrate", "percent.npy", "--prior", "uniform"],
         ["calibrate", "dense.npy", "--prior", "uniform"],

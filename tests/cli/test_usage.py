@@ -149,7 +149,8 @@ def test_priors_in_words(capsys, rows):
     file = rows / "bare.npz"
     assert "'uniform' or 'source'" in complaint(capsys, "calibrate", file, "--prior", "equal")
     assert "needs a --source" in complaint(capsys, "calibrate", file, "--prior", "source")
-    assert "prior" in complaint(capsys, "calibrate", file)  # neither prior nor source
+    assert main(["calibrate", str(file)]) == 1  # refused: neither prior nor source
+    assert "Nothing is known but the logits" in capsys.readouterr().out
     assert "can be read" in complaint(capsys, "calibrate", file, "--prior", "none.json")
 
 

@@ -43,8 +43,8 @@ def test_with_the_true_accuracy_the_mean_confidence_is_near_the_accuracy():
 
 def test_the_accuracy_is_that_of_atc_where_none_is_given():
     (s, y), (z, _) = drawn(3_000, 2.0, 4), drawn(3_000, 1.5, 5)
-    threshold = np.quantile(softmax(s).max(axis=1), (s.argmax(axis=1) != y).mean())
-    estimate = (softmax(z).max(axis=1) > threshold).mean()
+    threshold = np.quantile(softmax(s, axis=1).max(axis=1), (s.argmax(axis=1) != y).mean())
+    estimate = (softmax(z, axis=1).max(axis=1) > threshold).mean()
     given = tp.fit_utdc(z, (s, y), accuracy=estimate).temperature
     assert tp.fit_utdc(z, (s, y)).temperature == pytest.approx(given, rel=1e-6)
 

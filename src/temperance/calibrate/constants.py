@@ -53,8 +53,8 @@ class Fitted:
 class Policy:
     """Choices about what is said, and when."""
 
-    improved_probability: float = 0.9  # probability of a gain from which "improved" is said
-    improved_gain: float = 0.005  # expected fall of the Brier score from which it is said
+    improved_probability: float = 0.8  # probability of a gain from which "improved" is said
+    improved_gain: float = 0.01  # expected fall of the Brier score from which it is said
     repeated_mix: float = -3.5  # log-odds added where a mix only repeats that of the source
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted
