@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 SCORES = ("decision_function", "predict_log_proba", "predict_proba")
+UNLABELLED = {-1, "-1"}  # NumPy writes -1 among words as a word
 SMALLEST = float(np.finfo(np.float64).smallest_normal)  # probability in place of 0
 
 
@@ -98,18 +99,21 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : rows as the estimator takes them
             Of the target.
-        y : ignored
-            A pipeline may pass labels; the fit does not use them.
+        y : array of shape (n,), optional
+            Labels of some of the rows, -1 for a row without a label. A few labels decide between
+            the maps that are plausible without labels.
         """
-        del y
         classes = self._check_estimator()
         source = None if self.source is None else _check_pair(self.source)
         parts = [X] if source is None else [X, source[0]]
         method, least, scores = _choose_scores(self.estimator, parts, len(classes))
         logits = [_as_logits(s, method, least) for s in scores]
-        labelled = None if source is None else (logits[1], _as_columns(source[1], classes))
         self.calibration_ = calibrate(
-            logits[0], prior=self.prior, source=labelled, classes=classes.tolist()
+            logits[0],
+            prior=self.prior,
+            source=None if source is None else (logits[1], _as_columns(source[1], classes)),
+            labelled=None if y is None else _labelled_rows(logits[0], y, classes),
+            classes=classes.tolist(),
         )
         self.classes_, self.scores_from_, self._least = classes, method, least
         return self
@@ -221,6 +225,22 @@ def _check_pair(source: object) -> Sequence[Any]:
         msg = f"source must be a pair (X, y) of features and labels. Got {type(source).__name__}."
         raise InputError(msg)
     return cast("Sequence[Any]", source)
+
+
+def _labelled_rows(
+    logits: Matrix, y: Any, classes: NDArray[Any]
+) -> tuple[Matrix, NDArray[np.int64]] | None:
+    """Return the rows that have a label, with their columns; None where no row has one.
+
+    Where -1 is itself a class, as in {-1, 1}, every row counts as labelled.
+    """
+    labels = np.asarray(y, dtype=object).reshape(-1)
+    if len(labels) != len(logits):
+        msg = f"y must have one label for each of the {len(logits)} rows. Got {len(labels)}."
+        raise InputError(msg)
+    marks = UNLABELLED - set(classes.tolist())
+    known = np.array([label not in marks for label in labels.tolist()], dtype=bool)
+    return (logits[known], _as_columns(labels[known], classes, "y")) if known.any() else None
 
 
 def _as_columns(y: Any, classes: NDArray[Any], name: str = "source labels") -> NDArray[np.int64]:
