@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.calibrate.prior import exactly
+from temperance.calibrate.prior import as_prior
 
 
 def test_an_exact_prior_has_no_alternatives():
-    assert exactly([0.2, 0.8], 2).plausible(np.random.default_rng(0)) == []
+    assert as_prior([0.2, 0.8], 2).plausible(np.random.default_rng(0)) == []
 
 
 def test_draws_of_about_vary_like_counts_of_that_many_rows():
@@ -22,14 +22,14 @@ def test_draws_of_about_vary_like_counts_of_that_many_rows():
 
 
 def test_ranges_hold_a_prior_that_sums_to_one():
-    prior = exactly([[0.1, 0.3], [0.2, 0.6], [0.3, 0.5]], 3)
+    prior = as_prior([[0.1, 0.3], [0.2, 0.6], [0.3, 0.5]], 3)
     assert prior.kind == "range"
     assert prior.value.sum() == pytest.approx(1)
     assert ((prior.low <= prior.value) & (prior.value <= prior.high)).all()
 
 
 def test_a_range_is_worth_the_count_that_varies_as_much():
-    prior = exactly([[0.5, 0.7], [0.2, 0.4], [0.0, 0.2]], 3)
+    prior = as_prior([[0.5, 0.7], [0.2, 0.4], [0.0, 0.2]], 3)
     rng = np.random.default_rng(0)
     n = int(prior.worth)
     counts = rng.multinomial(n, prior.value, size=20_000) / n
@@ -40,7 +40,7 @@ def test_a_range_is_worth_the_count_that_varies_as_much():
 @pytest.mark.parametrize("rows", [10, 300.0])
 def test_what_is_known_about_is_worth_its_rows(rows):
     assert tp.about([0.5, 0.5], rows=rows).worth == rows
-    assert exactly([0.5, 0.5], 2).worth == np.inf
+    assert as_prior([0.5, 0.5], 2).worth == np.inf
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_known_about_is_worth_its_rows(rows):
 )
 def test_impossible_ranges_are_refused(ranges):
     with pytest.raises(tp.InputError, match="prior ranges"):
-        exactly(ranges, 2)
+        as_prior(ranges, 2)
 
 
 def test_about_refuses_what_is_not_a_prior():

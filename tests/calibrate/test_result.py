@@ -39,7 +39,7 @@ def test_saved_and_loaded_it_is_the_same_to_the_byte(scene, cal, tmp_path):
 
 @pytest.mark.parametrize("n", [30, 100, 200])
 def test_an_audit_measures_what_labels_say(scene, cal, n):
-    rows = cal.facts["label_next"][:n]
+    rows = cal.details["label_next"][:n]
     z, y = scene.target[rows], scene.labels[rows]
     measured = cal.audit(z, y)
     assert measured.n == n
@@ -47,11 +47,11 @@ def test_an_audit_measures_what_labels_say(scene, cal, n):
     assert measured.nll_before.value == pytest.approx(tp.metrics.nll(z, y))
     assert measured.nll_after.value < measured.nll_before.value
     assert measured.ece_after.low <= measured.ece_after.value <= measured.ece_after.high
-    assert measured.label_next == cal.facts["label_next"][n:]
+    assert measured.label_next == cal.details["label_next"][n:]
 
 
 def test_an_audit_agrees_with_the_truth_and_not_with_wrong_labels(scene, cal):
-    rows = cal.facts["label_next"][:150]
+    rows = cal.details["label_next"][:150]
     assert cal.audit(scene.target[rows], scene.labels[rows]).agrees
     assert not cal.audit(scene.target[rows], (scene.labels[rows] + 1) % 5).agrees
 
@@ -132,11 +132,11 @@ def test_printed_it_is_a_summary(cal):
 
 def test_facts_tell_what_was_given_and_what_would_help(scene, cal):
     blind = tp.calibrate(scene.target[:1999], prior=scene.prior)
-    assert (blind.facts["n_target"], blind.facts["n_source"]) == (1999, 0)
-    assert (cal.facts["n_target"], cal.facts["n_source"]) == (2000, len(scene.source[1]))
+    assert (blind.details["n_target"], blind.details["n_source"]) == (1999, 0)
+    assert (cal.details["n_target"], cal.details["n_source"]) == (2000, len(scene.source[1]))
 
     def mentions(calibration, fact, words):
-        return any(words in sentence for sentence in calibration.facts[fact])
+        return any(words in sentence for sentence in calibration.details[fact])
 
     assert mentions(blind, "would_change", "More target rows")
     assert not mentions(cal, "would_change", "More target rows")
@@ -148,17 +148,17 @@ def test_facts_tell_what_was_given_and_what_would_help(scene, cal):
 
 
 def test_facts_tell_how_well_the_mix_is_known(scene, cal):
-    assert cal.facts["prior_low"] is cal.facts["prior_high"] is None
+    assert cal.details["prior_low"] is cal.details["prior_high"] is None
     known = tp.about(scene.prior, rows=40)
     rough = tp.calibrate(scene.target, prior=known, source=scene.source)
-    assert rough.facts["prior_low"] == known.low.tolist()
-    assert rough.facts["prior_high"] == known.high.tolist()
-    assert any("A class mix" in wish for wish in rough.facts["would_change"])
+    assert rough.details["prior_low"] == known.low.tolist()
+    assert rough.details["prior_high"] == known.high.tolist()
+    assert any("A class mix" in wish for wish in rough.details["would_change"])
 
 
 def test_facts_of_the_target_and_the_source_are_those_of_their_rows(scene, cal):
     z, y = scene.source
-    told, top = cal.facts["histograms"], softmax(z).max(axis=1)
+    told, top = cal.details["histograms"], softmax(z).max(axis=1)
     count, _ = np.histogram(top, told["edges"])
     right, _ = np.histogram(top[z.argmax(axis=1) == y], told["edges"])
     sums, _ = np.histogram(top, told["edges"], weights=top)
@@ -167,15 +167,15 @@ def test_facts_of_the_target_and_the_source_are_those_of_their_rows(scene, cal):
     assert told["source_confidence"] == pytest.approx(sums)
     own, mapped = softmax(scene.target), np.asarray(cal.predict_proba(scene.target))
     for name, p in (("before", own), ("after", mapped)):
-        assert cal.facts[f"mix_{name}"] == pytest.approx(p.mean(axis=0))
-        assert cal.facts[f"confidence_{name}"] == pytest.approx(p.max(axis=1).mean())
+        assert cal.details[f"mix_{name}"] == pytest.approx(p.mean(axis=0))
+        assert cal.details[f"confidence_{name}"] == pytest.approx(p.max(axis=1).mean())
         count, _ = np.histogram(p.max(axis=1), told["edges"])
         assert told[f"target_{name}"] == count.tolist()
 
 
 def test_expected_risk_is_what_the_map_believes_of_the_surest_rows(scene, cal):
     p = np.asarray(cal.predict_proba(scene.target))
-    told = cal.facts["risk_coverage"]
+    told = cal.details["risk_coverage"]
     surest = np.sort(p.max(axis=1))[::-1]
     for place in (0, 9, 49, 99):
         n = round(told["coverage"][place] * len(p))

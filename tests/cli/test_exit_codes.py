@@ -80,7 +80,7 @@ def test_a_terminal_of_ascii_shows_every_name(rows, environment):
     assert process("inspect", rows / "cal.json", **environment).returncode == 0
     asked = process("inspect", rows / "cal.json", "--json", **environment)
     assert asked.returncode == 0
-    assert json.loads(asked.stdout)["facts"]["classes"][0] == "é"
+    assert json.loads(asked.stdout)["details"]["classes"][0] == "é"
 
 
 def test_a_file_name_of_any_bytes(rows):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import temperance as tp
 from temperance.interop import sklearn as estimators
 from temperance.interop.testing import calibrator_checks, check_calibrator
-from temperance.methods.prior_matched import fit_prior_matched
+from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.methods.uts import fit_uts
 
 # -------------------------------------------------------------------- scikit-learn's own checks

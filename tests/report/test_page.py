@@ -81,7 +81,7 @@ def test_the_verdict_and_its_meaning_come_first(case):
     _, cal, text = case
     page = Page(text)
     top = page.text.partition("Mean confidence")[0]
-    assert f"{cal.facts['n_target']:,} rows without labels" in top
+    assert f"{cal.details['n_target']:,} rows without labels" in top
     assert f"Verdict: {cal.verdict}" in top
     assert texts.meaning(cal)[:60] in top
 
@@ -99,7 +99,7 @@ def test_the_facts_inside_are_the_facts(case):
     kind, cal, text = case
     facts = json.loads(Page(text).facts)
     if kind == "many classes":
-        assert facts["facts"]["n_target"] == 1500
+        assert facts["details"]["n_target"] == 1500
     else:
         assert facts == json.loads(json.dumps(cal.to_dict()))
 
@@ -127,7 +127,7 @@ def test_a_hostile_name_is_inert():
     assert not [a for _, attrs in page.tags for a in attrs if a.startswith("on")]
     assert "49" not in page.text.split("{{ 7 * 7 }}")[0][-5:]
     assert "{{ 7 * 7 }}" in page.text
-    assert json.loads(page.facts)["facts"]["classes"] == HOSTILE
+    assert json.loads(page.facts)["details"]["classes"] == HOSTILE
     assert "\u202e" not in page.text  # it would turn the sentence around
     assert len(text) < 200_000
     assert "x" * 100 not in page.text  # cut, but whole in the facts
@@ -236,11 +236,11 @@ def test_one_row_is_one_row():
 @pytest.mark.parametrize("method", ["source temperature", "identity"])
 def test_without_evidence_the_sentence_does_not_contradict_its_numbers(sure, side, method):
     cal = calibration("no evidence")
-    within, low, high = cal.facts["accuracy_before"]
-    assert low < cal.facts["confidence_before"] < high
+    within, low, high = cal.details["accuracy_before"]
+    assert low < cal.details["confidence_before"] < high
     assert "do not differ enough to act on" in texts.meaning(cal)
     assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
-    facts = cal.facts | {"confidence_before": sure, "method": method}
+    facts = cal.details | {"confidence_before": sure, "method": method}
     outside = replace(cal, facts=facts | {"accuracy_before": [within, 0.2, 0.99]})
     said = texts.meaning(outside)
     assert f"It may be {side} here, but that is not certain enough" in said
@@ -299,7 +299,7 @@ def test_plain_words():
 
 def test_histograms_are_drawn_from_the_counts():
     cal = calibration("improved")
-    counts = cal.facts["histograms"]
+    counts = cal.details["histograms"]
     drawn = charts.histograms(cal)
     assert [one.look for one in drawn] == ["source", "before", "after"]
     for one, key in zip(drawn, ("source", "target_before", "target_after"), strict=True):
@@ -309,7 +309,7 @@ def test_histograms_are_drawn_from_the_counts():
         )
         assert one.tallest == texts.percent(max(heights) / sum(heights))
         assert all(bar.width == pytest.approx(100 / 15) for bar in one.bars)
-    assert drawn[1].confidence == cal.facts["confidence_before"]
+    assert drawn[1].confidence == cal.details["confidence_before"]
     assert list(drawn[2].accuracy) == list(cal.accuracy)
     looks = {kind: [one.look for one in charts.histograms(calibration(kind))] for kind in KINDS}
     assert looks["without source"] == ["before", "after"]
@@ -317,7 +317,7 @@ def test_histograms_are_drawn_from_the_counts():
 
 
 def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
-    curves = calibration("improved").facts["risk_coverage"]
+    curves = calibration("improved").details["risk_coverage"]
     lines, top = charts.risk_lines({"risk_coverage": curves})
     assert top >= max(curves["risk_before"] + curves["risk_after"])
     for line in lines:
@@ -328,10 +328,10 @@ def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
 
 
 def test_classes_that_are_not_shown_are_summed():
-    few = _class_mix(calibration("improved").facts)
+    few = _class_mix(calibration("improved").details)
     assert few["others"] is None
     assert len(few["rows"]) == 5
-    facts = calibration("many classes").facts
+    facts = calibration("many classes").details
     many = _class_mix(facts)
     assert many["others"]["n"] + len(many["rows"]) == 1000
     shown = sum(row["predicted"] for row in many["rows"])
@@ -342,14 +342,14 @@ def test_facts_of_very_many_classes_are_cut_and_marked():
     """Lists to their beginning and names to a line; what is short stays as it is."""
     cal = calibration("improved")
     n = 40_000
-    long = replace(cal, facts=cal.facts | {"prior": [1 / n] * n, "classes": ["é" * 99] * n})
+    long = replace(cal, facts=cal.details | {"prior": [1 / n] * n, "classes": ["é" * 99] * n})
     assert len(json.dumps(long.to_dict(), ensure_ascii=False)) > LIMIT
     text = str(_facts_json(long, None))
     inside = json.loads(text)
     assert len(text) < LIMIT
-    assert inside["facts"]["prior"] == {"length": n, "first": [1 / n] * FIRST}
+    assert inside["details"]["prior"] == {"length": n, "first": [1 / n] * FIRST}
     assert "éé" in text  # a letter is a letter, in the page too
-    assert len(inside["facts"]["classes"]["first"][0]) < 99
+    assert len(inside["details"]["classes"]["first"][0]) < 99
     assert inside["temperature"] == list(cal.temperature)
-    assert inside["facts"]["mix_after"] == cal.facts["mix_after"]
-    assert inside["facts"]["n_target"] == cal.facts["n_target"]
+    assert inside["details"]["mix_after"] == cal.details["mix_after"]
+    assert inside["details"]["n_target"] == cal.details["n_target"]

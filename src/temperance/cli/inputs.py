@@ -166,7 +166,7 @@ def read_calibration(path: Path) -> Calibration:
 def class_names(path: Path) -> list[str] | None:
     """Return the class names that an artefact was fitted for."""
     facts = artefact.read(path)
-    names = facts.get("facts", facts).get("classes")
+    names = facts.get("details", facts).get("classes")
     if names is None or names == [str(i) for i in range(len(names))]:  # numbers are no names
         return None
     return [str(name) for name in names]
