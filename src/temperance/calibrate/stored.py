@@ -25,7 +25,7 @@ DETAILS: Form = {
     "prior_kind": str,
     "prior_low": SHARES,
     "prior_high": SHARES,
-    "mix": ({}, None),
+    "mix": (dict, None),
     "accuracy_before": SHARES,
     "probability_of_gain": (float, None),
     "estimates": [{"name": str, "value": float, "what": str}],
@@ -77,6 +77,8 @@ def check_stored(facts: dict[str, Any]) -> None:
     for name, risks in curves.items():
         _check_length(risks, len(curves["coverage"]), f"risk_coverage.{name}")
     _check_length(details["label_next_keys"], len(details["label_next"]), "label_next_keys")
+    if (facts["ece_before"] is None) is not (facts["ece_after"] is None):
+        raise InputError("ece_before and ece_after must be known both, or neither.")
     for finding in facts["findings"]:
         if finding["severity"] not in SEVERITIES:
             msg = f"severity must be one of {', '.join(SEVERITIES)}. Got {finding['severity']!a}."
