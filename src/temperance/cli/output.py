@@ -9,6 +9,7 @@ import textwrap
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from temperance.cli.wording import in_options
 from temperance.report.texts import estimate_rows, meaning, percent, printable
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ def show_findings(findings: Sequence[Any]) -> None:
         return
     say()
     for finding in findings:
-        say(f"{finding.code} {finding.severity}: {finding.title}", MARKS[finding.severity])
-        say(finding.advice, indent=6)
+        title = in_options(finding.title)
+        say(f"{finding.code} {finding.severity}: {title}", MARKS[finding.severity])
+        say(in_options(finding.advice), indent=6)
 
 
 def show_files(written: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ WORDS = (
         "for dense predictions save one row per pixel, with the classes last",
     ),
     (r"\bpass the scores\b", "save the scores"),
+    (r"see temperance\.about", "see temperance calibrate --help"),
     (r"\b(prior|source|labels|labelled|classes|features|penalty|bias|seed)=(?!\w)", r"--\1"),
 )
 """Pattern and replacement, in this order. A test looks for what is missing here."""
