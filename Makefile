@@ -17,8 +17,7 @@ PYTEST   := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 CHROMIUM ?= /usr/bin/chromium
 
 # What `make test` runs beside the library's own tests: the quick part of the other distributions.
-QUICK := lab/tests/shifts/test_contract.py lab/tests/networks/test_networks.py \
-         apps/skin_lesion/tests/test_decision.py apps/skin_lesion/tests/test_security.py
+QUICK := lab/tests/shifts/test_geometry.py apps/skin_lesion/tests/test_decision.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-browser test-oldest test-py312 test-py313 test-reproduce fuzz soak audit lint format bench docs release-check clean
@@ -31,7 +30,7 @@ demo: $(READY)/demo  ## calibrate the shipped logits; needs no torch
 
 test: $(READY)/test  ## the inner loop: under two minutes, no data beyond the repository
 	env -u TEMPERANCE_DATA $(PYTEST) -m 'not slow and not browser and not reproduce' \
-	  src/temperance tests $(QUICK) $(ARGS)
+	  --hypothesis-profile=quick src/temperance tests $(QUICK) $(ARGS)
 
 test-all: $(READY)/test  ## all tests and doctests of the three distributions, without a browser
 	$(PYTEST) $(ARGS)

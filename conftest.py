@@ -19,6 +19,8 @@ settings.register_profile("temperance", deadline=None, derandomize=True, print_b
 settings.register_profile(
     "thorough", settings.get_profile("temperance"), derandomize=False, max_examples=5000
 )
+# The inner loop, `make test`: a quarter of the examples.
+settings.register_profile("quick", settings.get_profile("temperance"), max_examples=25)
 settings.load_profile("temperance")
 
 

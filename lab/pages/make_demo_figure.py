@@ -1,6 +1,6 @@
 """Draw the figure of the README: digits rotated by 60 degrees, before and after calibration.
 
-Run ``python docs/make_demo_figure.py``; it needs the extra ``report`` and a few seconds.
+Run ``python lab/pages/make_demo_figure.py``; it needs the extra ``report`` and a few seconds.
 """
 
 from __future__ import annotations

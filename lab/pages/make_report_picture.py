@@ -1,6 +1,6 @@
 """Photograph the report of the demo, for the README and the manual.
 
-Run ``python docs/make_report_picture.py``; it needs the extras ``report`` and ``browser``, and
+Run ``python lab/pages/make_report_picture.py``; it needs the extras ``report`` and ``browser``, and
 Chromium, whose path the variable ``TEMPERANCE_CHROMIUM`` names.
 """
 

@@ -256,7 +256,7 @@ def _beside(r: Record | None) -> str:
 def _without_maximum(t: RecordTable, method: str) -> int:
     """Draws of the authors' logits in which the likelihood has no maximum, as the record says."""
     record = t.get(EXACT, method, "nll")
-    found = re.search(r"for want of a maximum, in (\d+) of", record.caveat if record else "")
+    found = re.search(r"for want of a maximum, in (\d+) of", record.note if record else "")
     return int(found[1]) if found else 0
 
 

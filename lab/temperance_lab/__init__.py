@@ -6,7 +6,10 @@ Its modules load when they are first used: `networks` needs torch, `shifts` Open
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from temperance_lab import datasets, networks, reproduce, shifts
 
 __all__ = ["datasets", "networks", "reproduce", "shifts"]
 

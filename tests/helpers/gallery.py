@@ -134,6 +134,10 @@ def refused():
         "a number": (3.0, r"at least one row. Got shape \(\)"),
         "NaN": (_spoilt(z.copy(), np.nan), "finite. Row 7, class 1 is NaN"),
         "inf": (_spoilt(z.copy(), np.inf), "finite. Row 7, class 1 is inf"),
+        "NaN and inf alone": (
+            np.array([[np.nan, np.inf], [np.inf, np.inf]]),
+            "Row 0, class 0 is NaN",
+        ),
         "-inf": (_spoilt(z.copy(), -np.inf), "Row 7, class 1 is -inf.*large negative logit"),
         "too large": (
             _spoilt(z.copy(), -1.7e308),

@@ -217,3 +217,12 @@ def test_of_several_errors_the_unfit_value_is_told_first():
 def test_values_that_are_not_numbers_are_refused_without_a_warning(bad, labels):
     with pytest.raises(tp.InputError):
         tp.fit_temperature(np.array([[bad, 0.0], [bad, bad]]), labels)
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e30, float(np.finfo(np.float32).min), -1e99])
+@pytest.mark.parametrize("n", [200, 6_000])
+def test_a_masked_class_changes_nothing(n, mask):
+    z, y = logits(n, 4, sharpness=2.0)
+    with_mask = np.column_stack([z, np.full(n, mask)])
+    plain = tp.fit_temperature(z, y).temperature
+    assert tp.fit_temperature(with_mask, y).temperature == pytest.approx(plain, rel=1e-8)

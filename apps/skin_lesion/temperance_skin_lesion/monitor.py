@@ -94,6 +94,7 @@ class Recent(NamedTuple):
     ids: list[int]
     logits: NDArray[np.float64]
     views: NDArray[np.float64]
+    hidden: list[bool]
 
 
 class Evidence(NamedTuple):
@@ -125,7 +126,7 @@ def recent(session: Session, model: str) -> Recent:
     """Return the different pictures, fit to be judged, that a model saw in the last four weeks."""
     since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
     rows = session.execute(
-        select(Case.id, Case.logits, Case.views, Case.quality)
+        select(Case.id, Case.logits, Case.views, Case.quality, Case.hidden)
         .where(Case.id.in_(_newest_of_each_picture(model)), Case.created >= since)
         .order_by(Case.sha256)
     ).all()
@@ -135,6 +136,7 @@ def recent(session: Session, model: str) -> Recent:
         [row[0] for row in rows],
         np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, len(CODES)),
         np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
+        [row[4] for row in rows],
     )
 
 

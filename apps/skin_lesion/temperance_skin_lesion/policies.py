@@ -69,7 +69,10 @@ def compare(assistant: Assistant, policy: Policy, agreement: Agreement) -> dict[
             "newly_referred": int(referrals.sum()),
             "more_urgent": int((then.urgency < now.urgency).sum()),
             "less_urgent": int((then.urgency > now.urgency).sum()),
-            "examples": [int(recent.ids[i]) for i in order if answers[i]][:SHOWN],
+            # What was said of a hidden case is not told here either.
+            "examples": [int(recent.ids[i]) for i in order if answers[i] and not recent.hidden[i]][
+                :SHOWN
+            ],
         }
     return found
 

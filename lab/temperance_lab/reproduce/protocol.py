@@ -48,14 +48,18 @@ class Draws:
         caveat, evidence = shared.pop("caveat", ""), shared.pop("evidence")
         out = []
         for method, values in self.values.items():
-            notes = [caveat] if caveat else []
             n = len(values["nll"])
-            notes += [f"{note}, in {k} of {n} draws" for note, k in self.notes[method].items()]
+            notes = [f"{note}, in {k} of {n} draws" for note, k in self.notes[method].items()]
             for metric in metrics:
                 if np.isnan(values[metric]).any():
                     continue  # no temperature in a vector or a matrix
                 facts = measured(values[metric], reported(method, metric), evidence)
-                facts |= {"method": method, "metric": metric, "caveat": "; ".join(notes)}
+                facts |= {
+                    "method": method,
+                    "metric": metric,
+                    "caveat": caveat,
+                    "note": "; ".join(notes),
+                }
                 out.append(Record(**shared, **facts))
         return out
 

@@ -58,6 +58,9 @@ class Record:
     data, weights
         First digits of the sha256 of the logits, and of the network's file where the network was
         trained here.
+    caveat, note
+        How the group departs from the paper; what stood for an answer of the method, in how many
+        draws.
     """
 
     experiment: str
@@ -78,6 +81,7 @@ class Record:
     seed: int = 0
     version: str = __version__
     caveat: str = ""
+    note: str = ""
     needs: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +130,7 @@ class Record:
     @property
     def answered(self) -> int:
         """Number of draws in which the method itself answered, not a stand-in for it."""
-        stand_ins = re.findall(r"in (\d+) of \d+ draws", self.caveat)
+        stand_ins = re.findall(r"in (\d+) of \d+ draws", self.note)
         return self.draws - sum(map(int, stand_ins))
 
     def to_dict(self) -> dict[str, Any]:

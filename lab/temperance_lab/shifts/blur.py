@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TRUNCATE = 4.0  # standard deviations at which a Gaussian filter ends
 
 
-def smooth(plane: NDArray[Any], sigma: float) -> NDArray[np.float32]:
+def smooth(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
     """Filter by a Gaussian of ``sigma`` pixels; the last pixel is repeated beyond the border."""
     size = 2 * int(TRUNCATE * sigma + 0.5) + 1
     return cv2.GaussianBlur(
@@ -36,14 +36,12 @@ def smooth(plane: NDArray[Any], sigma: float) -> NDArray[np.float32]:
     )
 
 
-def gaussian(x: Image, sigma: float, _rng: np.random.Generator) -> NDArray[np.float32]:
+def gaussian(x: Image, sigma: float, _rng: np.random.Generator) -> NDArray[Any]:
     """Blur by a Gaussian of standard deviation ``sigma`` pixels."""
     return smooth(x, sigma)
 
 
-def defocus(
-    x: Image, constants: tuple[float, float], _rng: np.random.Generator
-) -> NDArray[np.float32]:
+def defocus(x: Image, constants: tuple[float, float], _rng: np.random.Generator) -> NDArray[Any]:
     """Blur by a disc: ``constants`` are its radius and the width of its smoothed rim."""
     return cv2.filter2D(
         x.astype(np.float32), -1, _disc(*constants), borderType=cv2.BORDER_REFLECT_101
@@ -51,7 +49,7 @@ def defocus(
 
 
 @lru_cache
-def _disc(radius: float, rim: float) -> NDArray[np.float32]:
+def _disc(radius: float, rim: float) -> NDArray[Any]:
     """Weights of a disc, smoothed by a Gaussian on 3 × 3 pixels, on 5 × 5 beyond radius 8."""
     margin = 2 if radius > 8 else 1
     across = np.arange(-int(radius) - margin, int(radius) + margin + 1)
@@ -78,12 +76,12 @@ def glass(x: Image, constants: tuple[float, int, int], rng: np.random.Generator)
     return to_bytes(smooth(x, sigma))
 
 
-def motion(x: Image, constants: tuple[int, float], rng: np.random.Generator) -> NDArray[np.float32]:
+def motion(x: Image, constants: tuple[int, float], rng: np.random.Generator) -> NDArray[Any]:
     """Blur along a line: ``constants`` are the radius r and σ."""
     return streak(x.astype(np.float32), *constants, np.pi / 2 * (rng.random() - 0.5))
 
 
-def streak(x: NDArray[np.float32], radius: int, sigma: float, angle: float) -> NDArray[np.float32]:
+def streak(x: NDArray[np.float32], radius: int, sigma: float, angle: float) -> NDArray[Any]:
     """Σ w_i x(p + i·(sin, cos)) with w_i ∝ exp(-i²/2σ²), i = 0…2·radius."""
     height, width = x.shape[:2]
     weights = np.exp(-0.5 * (np.arange(2 * radius + 1) / sigma) ** 2)
@@ -97,9 +95,7 @@ def streak(x: NDArray[np.float32], radius: int, sigma: float, angle: float) -> N
     return total
 
 
-def zoom(
-    x: Image, constants: tuple[float, float], _rng: np.random.Generator
-) -> NDArray[np.float32]:
+def zoom(x: Image, constants: tuple[float, float], _rng: np.random.Generator) -> NDArray[Any]:
     """Blur by magnification: ``constants`` are its limit and step; factor 1 counts twice."""
     factors = np.arange(1, *constants)
     scene = x.astype(np.float32)
@@ -109,7 +105,7 @@ def zoom(
     return total / (len(factors) + 1)
 
 
-def magnify(plane: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
+def magnify(plane: NDArray[np.float32], factor: float) -> NDArray[Any]:
     """Magnify the middle of an image, with linear interpolation.
 
     As published, a whole number of pixels is cut out and enlarged to the nearest whole number, so

@@ -7,7 +7,7 @@ saturation of a colour in the space of hue, saturation and value.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from temperance_lab.shifts.registry import Image
 
 
-def brightness(x: Image, amount: float, _rng: np.random.Generator) -> NDArray[np.float32]:
+def brightness(x: Image, amount: float, _rng: np.random.Generator) -> NDArray[Any]:
     """Raise the value: V' = min(V + c, 1)."""
     scene = x.astype(np.float32) / 255
     if x.shape[2] == 1:
@@ -29,9 +29,7 @@ def brightness(x: Image, amount: float, _rng: np.random.Generator) -> NDArray[np
     return 255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
 
 
-def saturate(
-    x: Image, constants: tuple[float, float], _rng: np.random.Generator
-) -> NDArray[np.float32] | Image:
+def saturate(x: Image, constants: tuple[float, float], _rng: np.random.Generator) -> NDArray[Any]:
     """Change the saturation: S' = clip(a S + b, 0, 1), ``constants`` (a, b).
 
     A grey pixel has no hue and turns red where b > 0, as in the usual conversion. Grey images
@@ -45,7 +43,7 @@ def saturate(
     return 255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
 
 
-def contrast(x: Image, factor: float, _rng: np.random.Generator) -> NDArray[np.float32]:
+def contrast(x: Image, factor: float, _rng: np.random.Generator) -> NDArray[Any]:
     """Shrink towards the mean colour of the image."""
     mean = np.float32((1 - factor) * np.array(cv2.mean(x)[: x.shape[2]]))
     return np.float32(factor) * x + mean

@@ -6,7 +6,7 @@ of the corruptions of D. Hendrycks and T. Dietterich, ICLR 2019.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -97,7 +97,7 @@ def roll(images: ArrayLike, pixels: int) -> NDArray[np.uint8]:
 
 def elastic(
     x: Image, constants: tuple[float, float, float], rng: np.random.Generator
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Move three points at random and the image with them, then every pixel a little, smoothly.
 
     ``constants`` are the size of the small moves, their smoothness (σ) and the size of the affine
@@ -122,7 +122,7 @@ def elastic(
 
 def affine_map(
     shape: tuple[int, int], size: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
+) -> NDArray[np.floating]:
     """Map (3, 2) that undoes the move of three points: origin = (row, column, 1) · map."""
     arm = min(shape) // 3
     points = np.array(shape) // 2 + arm * np.array([[1, 1], [1, -1], [-1, -1]])
@@ -130,7 +130,7 @@ def affine_map(
     return np.linalg.solve(np.column_stack([moved, np.ones(3)]), points)
 
 
-def smoothed(moves: NDArray[np.float64], sigma: float) -> NDArray[np.float32]:
+def smoothed(moves: NDArray[np.float64], sigma: float) -> NDArray[Any]:
     """Smooth the planes (H, W) of ``moves`` by a Gaussian; the planes are mirrored at the border.
 
     The cosine transform turns the filter into a product, at the same cost for every ``sigma``.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SMALLEST, CHANNELS = 8, (1, 3)
-NOTHING = (0.0, 0.0, 0.0, 0.0)  # to add to the channels of an image
+NOTHING = np.zeros(4)  # to add to the channels of an image
 
 
 def check_images(images: ArrayLike) -> NDArray[np.uint8]:
@@ -50,4 +50,5 @@ def to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     """
     if values.dtype == np.uint8:
         return values
-    return cv2.add(values, NOTHING, dtype=cv2.CV_8U)  # rounds, and stops at 0 and at 255
+    # Rounds, and stops at 0 and at 255.
+    return cv2.add(values, NOTHING, dtype=cv2.CV_8U)  # pyright: ignore[reportReturnType]

@@ -10,7 +10,7 @@ perturbations*, ICLR 2019. With ``x`` a value in [0, 1] and ``z`` standard norma
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COUNT_BITS = 12  # a table of 4,096 counts for every grey value: one megabyte
 
 
-def gaussian(x: Image, sigma: float, rng: np.random.Generator) -> NDArray[np.float32]:
+def gaussian(x: Image, sigma: float, rng: np.random.Generator) -> NDArray[Any]:
     """Add ``σ z``, the noise of an amplifier."""
     noise = rng.standard_normal(x.shape, np.float32)
     noise *= 255 * sigma
@@ -31,7 +31,7 @@ def gaussian(x: Image, sigma: float, rng: np.random.Generator) -> NDArray[np.flo
     return noise
 
 
-def speckle(x: Image, sigma: float, rng: np.random.Generator) -> NDArray[np.float32]:
+def speckle(x: Image, sigma: float, rng: np.random.Generator) -> NDArray[Any]:
     """Add ``σ x z``, noise in proportion to the light."""
     factor = rng.standard_normal(x.shape, np.float32)
     factor *= sigma

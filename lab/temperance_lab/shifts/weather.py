@@ -11,7 +11,7 @@ D. Hendrycks and T. Dietterich, ICLR 2019. With ``x`` the scene and everything i
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -36,7 +36,7 @@ def snow(
     x: Image,
     constants: tuple[float, float, float, float, int, float, float],
     rng: np.random.Generator,
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Let snow fall: flakes are peaks of magnified noise, streaked by the wind; the scene pales."""
     mean, deviation, factor, threshold, radius, sigma, keep = constants
     angle = np.pi / 2 * (rng.random() - 1.5)  # down, within 45°
@@ -51,7 +51,7 @@ def snow(
     return keep * scene + (1 - keep) * pale + fallen[..., np.newaxis]
 
 
-def frost(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[np.uint8]:
+def frost(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[Any]:
     """See through a frozen pane: ``constants`` are the shares of the scene and of the ice.
 
     The published code cuts the ice out of five photographs; here it is grown from noise.
@@ -65,7 +65,7 @@ def frost(x: Image, constants: tuple[float, float], rng: np.random.Generator) ->
 
 
 @lru_cache
-def _panes(height: int, width: int, channels: int) -> NDArray[np.uint8]:
+def _panes(height: int, width: int, channels: int) -> NDArray[Any]:
     """Return the frozen panes, repeated so that an image can be cut out at every place."""
     # The published photographs are shrunk to a fifth for small images.
     panes = frozen_panes(128, 4.0) if max(height, width) <= SMALL else frozen_panes(384, 24.0)
@@ -74,7 +74,7 @@ def _panes(height: int, width: int, channels: int) -> NDArray[np.uint8]:
     return np.pad(panes, ((0, 0), (0, height - 1), (0, width - 1), (0, 0)), mode="wrap")
 
 
-def fog(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[np.float32]:
+def fog(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> NDArray[Any]:
     """Add mist: ``constants`` are its strength and the decay of its detail."""
     strength, decay = constants
     height, width, _ = x.shape
@@ -83,7 +83,7 @@ def fog(x: Image, constants: tuple[float, float], rng: np.random.Generator) -> N
     return (x + 255 * strength * mist) * (white / (white + 255 * strength))
 
 
-def plasma(size: int, decay: float, rng: np.random.Generator) -> NDArray[np.float32]:
+def plasma(size: int, decay: float, rng: np.random.Generator) -> NDArray[Any]:
     """Grow a plasma fractal (size, size) in [0, 1] by diamonds and squares; a power of 2.
 
     From a coarse grid (a torus) to a fine one, the centre of every square gets the mean of its
@@ -121,7 +121,7 @@ def spatter(
     x: Image,
     constants: tuple[float, float, float, float, float, bool],
     rng: np.random.Generator,
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Let drops fall on the lens: smooth noise above a threshold, clear water or brown mud."""
     mean, deviation, sigma, threshold, strength, muddy = constants
     liquid = smooth(mean + deviation * rng.standard_normal(x.shape[:2], np.float32), sigma)
@@ -137,7 +137,7 @@ def spatter(
     return scene + cover[..., np.newaxis] * (colour if x.shape[2] == 3 else colour @ LUMA)
 
 
-def _shine(liquid: NDArray[np.float32]) -> NDArray[np.float32]:
+def _shine(liquid: NDArray[np.float32]) -> NDArray[Any]:
     """Light water from the upper left, so that slopes shine; the brightest spot is 1.
 
     The published code shades a distance transform of the drops' edges, this one their surface.

@@ -89,7 +89,7 @@ def test_without_an_answer_the_network_stays_and_the_record_says_so():
     one_class = Logits(z, given.labels, given.prior, "sha")
     draws = over_draws(draw_fifth(one_class), ["UTS"], 2)
     facts = {"experiment": "i", "group": "g", "dataset": "d", "model": "m", "evidence": "nearest"}
-    assert "for want of an answer, in 2 of 2 draws" in draws.records(("nll",), **facts)[0].caveat
+    assert "for want of an answer, in 2 of 2 draws" in draws.records(("nll",), **facts)[0].note
 
 
 def test_labels_that_contradict_the_network_say_that_it_knows_nothing():

@@ -26,7 +26,7 @@ import numpy as np
 from temperance._core import kernels_numpy as reference
 from temperance._core.arrays import is_numpy
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.kernels_numpy import *  # noqa: F403 - bin_index, bin_sums, weight_doublings
+from temperance._core.kernels_numpy import *  # noqa: F403 - bin_index, bin_sums
 from temperance._core.kernels_numpy import NO_LABEL, UNCOUNTED, WRONG_LABEL
 from temperance._core.sums import EvaluationSums, Moments
 
@@ -39,7 +39,7 @@ LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # LN2_HIGH times 2^10 is exact
 SQRT2 = math.sqrt(2)
 LOWEST, LOWEST_32 = -1021.0, np.float32(-126)  # powers of 2 that need no care
-MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits of a float64 but its sign
+MAGNITUDE, MAGNITUDE_32 = 0x7FFFFFFFFFFFFFFF, np.int32(0x7FFFFFFF)  # all bits but the sign
 MANTISSA, EXPONENT_OF_ONE = 0x000FFFFFFFFFFFFF, 0x3FF0000000000000
 ROUND, ROUND_32 = 1.5 * 2.0**52, np.float32(1.5 * 2.0**23)  # added, leave an integer in low bits
 UNITS = np.array([LN2**r for r in range(ORDERS + 1)])
@@ -365,7 +365,7 @@ def sums_of_short_rows(z, start, work, predicted, s, squares):
     x, y = u.reshape(n_classes, tops.size), e.reshape(n_classes, tops.size)
     numbers, width = z[start : start + rows].reshape(rows * n_classes), np.uint64(n_classes)
     for k in range(width):
-        for i in range(np.uint64(rows)):  # of unsigned indices LLVM knows that they only grow
+        for i in range(np.uint64(rows)):  # an unsigned index is not negative, which LLVM must know
             x[k, i] = numbers[i * width + k]
     for i in range(rows):
         tops[i], predicted[i], shifts[i], s[i], squares[i] = x[0, i], 0, 0.0, 0.0, 0.0
@@ -399,14 +399,17 @@ def outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nl
         sums_of_short_rows(z, start, work, predicted, confidence, brier)
     else:
         sums_of_rows(z, start, work, predicted, confidence, brier)
-    for i in range(count):
-        y = labels[start + i]
-        nll[i], correct[i] = z[start + i, y] - tops[i], 1.0 if predicted[i] == y else 0.0
+    rows = z[start : start + count]
+    numbers = rows.reshape(rows.size)
+    for i in range(np.uint64(count)):
+        y = np.uint64(labels[np.uint64(start) + i])
+        nll[i] = np.float64(numbers[i * np.uint64(z.shape[1]) + y]) - tops[i]
+        correct[i] = 1.0 if np.uint64(predicted[i]) == y else 0.0
     for i in range(count):
         s, own, unfit = confidence[i], nll[i], math.nan if shifts[i] != shifts[i] else 0.0
         sure, x = 1 / s, own * LOG2_E
         score = (brier[i] * sure - 2 * two_to(LOWEST if x < LOWEST else x)) * sure + 1
-        confidence[i] = sure + unfit
+        confidence[i], correct[i] = sure + unfit, 0.0 if unfit != unfit else correct[i]
         nll[i] = logarithm(s) - own + unfit
         brier[i] = (score if score > 0 else 0.0) + unfit
     return count
@@ -435,21 +438,15 @@ def outcomes(logits, labels):
 
 @part(EXACT)
 def find_bins(confidence, edges, places, count):
-    """Write the bin of each confidence, within rounding."""
+    """Write the bin of each confidence; rounding of the product is settled by the edges."""
     last = edges.size - 2
     for i in range(count):
         c = confidence[i]
         places[i] = min(np.int64(c * (last + 1)), last) if 0 < c <= 1 else 0
-
-
-@part(EXACT)
-def settled(place, c, edges):
-    """Return the bin of a confidence by the edges, from the one that rounding has found."""
-    if place > 0 and c <= edges[place]:
-        return place - 1
-    if place < edges.size - 2 and c > edges[place + 1]:
-        return place + 1
-    return place
+    for i in range(np.uint64(count)):
+        c, place = confidence[i], np.uint64(places[i])
+        up, down = c > edges[place + np.uint64(1)], c <= edges[place] and place > 0
+        places[i] += np.int64(up) - np.int64(down)
 
 
 @kernel
@@ -473,10 +470,10 @@ def evaluation(z, labels, weight, edges):
         scores[3] += dot(mass, brier, n)
         find_bins(confidence, edges, places, n)
         for i in range(n):
-            row = bins[settled(places[i], confidence[i], edges)]
-            row[0] += mass[i]
-            row[1] += mass[i] * confidence[i]
-            row[2] += mass[i] * correct[i]
+            place = np.uint64(places[i])
+            bins[place, 0] += mass[i]
+            bins[place, 1] += mass[i] * confidence[i]
+            bins[place, 2] += mass[i] * correct[i]
     return scores, bins, reach
 
 
@@ -486,7 +483,8 @@ def evaluation_sums(logits, labels, weight, edges) -> EvaluationSums:
     scores, bins, reach = evaluation(logits, labels, weight, edges)
     if math.isnan(reach) or not (reach <= LARGEST or are_sound(logits)):
         return EvaluationSums.invalid(edges.size - 1)
-    return EvaluationSums(*scores.tolist(), bins.T, weighted=weight is not None)
+    n, correct, nll, brier = scores.tolist()
+    return EvaluationSums(n, correct, nll, brier, bins.T, weight is not None)
 
 
 # ------------------------------------------------------------------------- vector and matrix
@@ -527,7 +525,8 @@ def subtract_log_rest(e, s, row):
     """Turn ``log e`` into ``log e - log(s - e)``; of the predicted class the number is not used."""
     for k in range(row.size):
         rest = s - e[k]
-        row[k] -= logarithm(1.0 if rest < 1 else rest)
+        x = row[k] - logarithm(1.0 if rest < 1 else rest)
+        row[k] = UNCOUNTED if x < UNCOUNTED else x
 
 
 @kernel
@@ -550,30 +549,29 @@ def non_predicted_log_odds(z):
 
 @part(SUMS)
 def add_powers(u, e, sums):
-    """Add ``u^r e`` of each class, r = 0 … 6."""
-    for k in range(u.size):
-        x, t = u[k], e[k]
+    """Add ``u^r e`` of each class over four rows, r = 0 … 6."""
+    for k in range(sums.shape[1]):
+        x, a, y, b = u[0, k], e[0, k], u[1, k], e[1, k]
+        z, c, w, d = u[2, k], e[2, k], u[3, k], e[3, k]
         for r in range(ORDERS + 1):
-            sums[r, k] += t
-            t *= x
+            sums[r, k] += (a + b) + (c + d)
+            a, b, c, d = a * x, b * y, c * z, d * w
 
 
 @kernel
 def derivative_sums(odds, v):
-    """Return ``Σ_i u_ik^r 2^u_ik`` with ``u = v o``."""
+    """Return ``Σ_i u_ik^r 2^u_ik`` with ``u = v o``; classes in strips whose sums stay in cache."""
     n, n_classes = odds.shape
-    sums, width = (
-        np.zeros((ORDERS + 1, n_classes)),
-        CHUNK // 8,
-    )  # of strips whose sums stay in cache
-    u, e = np.empty(width), np.empty(width)
+    sums, width = np.zeros((ORDERS + 1, n_classes)), min(n_classes, CHUNK // 8)
+    u, e = np.zeros((4, width)), np.zeros((4, width))
     for first in range(0, n_classes, width):
         strip = slice(first, min(first + width, n_classes))
-        count = strip.stop - first
-        for i in range(n):
-            shifted_exponents(odds[i, strip], 0.0, v, u[:count])
-            exponentials(u[:count], e)
-            add_powers(u[:count], e, sums[:, strip])
+        for start in range(0, n, 4):
+            u[:] = LOWEST
+            for i in range(min(4, n - start)):
+                shifted_exponents(odds[start + i, strip], 0.0, v, u[i])
+            exponentials(u.reshape(u.size), e.reshape(e.size))
+            add_powers(u, e, sums[:, strip])
     return sums
 
 
@@ -582,11 +580,32 @@ def weight_derivatives(odds, v):
 
 
 @part(SUMS)
+def add_and_square(e, sums):
+    """Add e to the sums, and replace it by its square."""
+    for k in range(e.size):
+        sums[k] += e[k]
+        e[k] *= e[k]
+
+
+@kernel
+def weight_doublings(odds, v, points):
+    u, e = np.empty(odds.shape[1]), np.empty(odds.shape[1])
+    sums = np.zeros((points, odds.shape[1]))
+    for i in range(odds.shape[0]):
+        shifted_exponents(odds[i], 0.0, v * LOG2_E, u)
+        exponentials(u, e)
+        for j in range(points):
+            add_and_square(e, sums[j])
+    return sums
+
+
+@part(SUMS)
 def gap_of_row(row, top, e):
     """Return ``Σ e (top - z)``."""
     s = 0.0
     for k in range(row.size):
-        s += e[k] * (top - np.float64(row[k]))
+        d = top - np.float64(row[k])
+        s += e[k] * (LARGEST if d > LARGEST else d)
     return s
 
 
@@ -705,7 +724,7 @@ def shifted_rows(z):
         top = largest(row)
         predicted[i] = first_largest(row, top)
         for k in range(row.size):
-            moved[k] = np.float32(np.float64(row[k]) - top)
+            moved[k] = np.float64(row[k]) - top
         reach = largest_magnitude(moved)
         furthest = furthest if reach <= furthest else reach
     return out, predicted, furthest
@@ -720,13 +739,16 @@ def prepare_sample(z):
 
 
 @part(EXACT)
-def mapped_exponents(row, beta, bias, v, u):
-    """Write ``β z + b`` less its largest, in float32."""
+def mapped_exponents(row, beta, bias, u):
+    """Write ``β z + b`` less its largest, in float32; see `largest`."""
+    best = np.int32(-MAGNITUDE_32)
     for k in range(row.size):
-        v[k] = row[k] * beta + bias[k]
-    top = v.dtype.type(largest(v))
+        u[k] = row[k] * beta + bias[k]
+        bits = np.float32(u[k]).view(np.int32)
+        best = max(best, bits ^ ((bits >> np.int32(31)) & MAGNITUDE_32))
+    top = np.int32(best ^ ((best >> np.int32(31)) & MAGNITUDE_32)).view(np.float32)
     for k in range(row.size):
-        x = np.float32(v[k] - top)
+        x = u[k] - top
         u[k] = LOWEST_32 if x < LOWEST_32 else x
 
 
@@ -738,40 +760,43 @@ def exponentials_32(u, e):
 
 
 @part(SUMS)
-def total_32(row):
-    """Return the sum of a row in float32."""
+def add_softmax(e, sums):
+    """Add ``e / Σ e`` to the sums, and return 1 / Σ e."""
     s = np.float32(0)
-    for k in range(row.size):
-        s += row[k]
-    return s
+    for k in range(e.size):
+        s += e[k]
+    one = np.float32(1) / s
+    for k in range(e.size):
+        e[k] *= one
+        sums[k] += e[k]
+    return one
 
 
 @kernel
 def softmax_sums(z, beta, bias, predicted, as_rows):
     """Return sums of p = 2^(β z + b) / Σ 2^(β z + b), of max p, of p at ``predicted``; or p."""
-    rows = min(z.shape[0], max(1, CHUNK // z.shape[1]))
+    rows = min(z.shape[0], 64, max(1, CHUNK // z.shape[1]))  # few: p is added in float32
     u, e = np.zeros((rows, z.shape[1]), np.float32), np.zeros((rows, z.shape[1]), np.float32)
-    v, means = np.empty(z.shape[1], z.dtype), np.zeros(z.shape[1])
+    some, means = np.zeros(z.shape[1], np.float32), np.zeros(z.shape[1])
     p = np.empty(z.shape if as_rows else (0, 0), np.float32)
     confidence = at_prediction = 0.0
     for start in range(0, z.shape[0], rows):
         count = min(rows, z.shape[0] - start)
         for i in range(count):
-            mapped_exponents(z[start + i], beta, bias, v, u[i])
+            mapped_exponents(z[start + i], beta, bias, u[i])
         exponentials_32(u.reshape(u.size), e.reshape(e.size))
         for i in range(count):
-            one = np.float32(1) / total_32(e[i])
+            confidence += add_softmax(e[i], some)
             if as_rows:
-                scaled(e[i], one, p[start + i])
+                p[start + i] = e[i]
                 continue
             y = predicted[start + i]
             if not 0 <= y < z.shape[1]:
                 raise IndexError(WRONG_LABEL)
-            confidence += one
-            at_prediction += e[i, y] * one
-            scaled(e[i], one, u[i])
-            for k in range(means.size):
-                means[k] += u[i, k]
+            at_prediction += e[i, y]
+        for k in range(means.size):
+            means[k] += some[k]
+            some[k] = 0
     return means, confidence, at_prediction, p
 
 

@@ -203,12 +203,11 @@ def _label_terms(
         winner = soft[is_top.argmax(axis=0), row]
         return (soft * u).sum(axis=0), (soft * e).sum(axis=0), winner, (soft * soft).sum(axis=0)
     place = y * n + row
-    own = u.ravel().take(place)
-    tied = np.count_nonzero(is_top) > n
+    own, own_e = u.ravel()[place], e.ravel()[place]
     correct = own == 0
-    if tied:  # of equal logits the first is predicted
+    if np.count_nonzero(is_top, axis=0).max() > 1:  # of equal logits the first is predicted
         correct &= is_top.argmax(axis=0) == y
-    return own, e.ravel().take(place), correct.astype(np.float64), 1.0
+    return own, own_e, correct.astype(np.float64), 1.0
 
 
 def evaluation_sums(
@@ -223,10 +222,10 @@ def evaluation_sums(
     bins = bin_sums(confidence, correct, weight, edges)
     with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
         if weight is None:
-            scores = (float(c.sum()) for c in (correct, nll, brier))
-            return EvaluationSums(float(confidence.size), *scores, bins, weighted=False)
-        scores = (float(weight @ c) for c in (correct, nll, brier))
-        return EvaluationSums(float(weight.sum()), *scores, bins, weighted=True)
+            n, scores = float(confidence.size), [float(c.sum()) for c in (correct, nll, brier)]
+        else:
+            n, scores = float(weight.sum()), [float(weight @ c) for c in (correct, nll, brier)]
+    return EvaluationSums(n, scores[0], scores[1], scores[2], bins, weight is not None)
 
 
 def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:
@@ -301,7 +300,7 @@ def non_predicted_log_odds(z: NDArray[Any]) -> tuple[Floats, Integers]:
         rest[at] = 1.0
         u -= np.log(rest, out=rest)
     u[at] = UNCOUNTED
-    return u, np.bincount(predicted, minlength=z.shape[1])
+    return np.maximum(u, UNCOUNTED, out=u), np.bincount(predicted, minlength=z.shape[1])
 
 
 def weight_derivatives(odds: Floats, v: float) -> Floats:
@@ -329,6 +328,7 @@ def weight_mass(z: NDArray[Any], odds: Floats, v: float) -> tuple[Floats, Floats
     """Return ``Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row, with W = exp(v o)."""
     weights, u = np.exp(v * odds), z.astype(np.float64)
     u -= u.max(axis=1, keepdims=True)
+    np.maximum(u, -LARGEST, out=u)  # 0 times infinity is NaN
     return weights.sum(axis=1), -np.sum(weights * u, axis=1)
 
 

@@ -91,4 +91,5 @@ class EvaluationSums:
     def invalid(cls, n_bins: int) -> EvaluationSums:
         """Return sums that say only that the values were unfit."""
         nothing = np.full((3, n_bins), math.nan)
-        return cls(*(math.nan,) * 4, nothing, weighted=False, are_valid=False)
+        n = math.nan
+        return cls(n, n, n, n, nothing, weighted=False, are_valid=False)

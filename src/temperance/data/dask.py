@@ -20,12 +20,12 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows
-from temperance.data.base import Block, Rows, Statistic, Totals, add, joined
+from temperance.data.base import Block, Rows, S, Statistic, Totals, add, joined
 from temperance.data.columns import LABEL, columns_of
 from temperance.data.foreign import is_dask, is_dask_column, is_dask_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -148,7 +148,7 @@ class DaskRows(Rows):
             self.reduce(_nothing)
         return sum(self._sizes or ())
 
-    def reduce(self, statistic: Statistic) -> Totals:
+    def reduce(self, statistic: Callable[[Block], S]) -> S:
         """Return the sum of ``statistic`` over all partitions: one pass, where they are."""
         shared = delayed(statistic, pure=False, traverse=False)
         work = delayed(_reduced, pure=False)
@@ -215,7 +215,7 @@ class Sums(NamedTuple):
     That is its `BlockCheck`, its size in a list, and its weight.
     """
 
-    totals: Totals | None
+    totals: Any
     seen: Totals
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MARGIN = 4.0  # mean of max z - mean z under a typical optimum
 FAR = 10.0  # T = 1 is the start unless the margin at T = 1 misses MARGIN by this factor
+MASKED = 1e-6  # a typical β below this is that of masks where the NLL is curved at T = 1
+CURVED = 1e-3  # mean variance of u at T = 1 above which the NLL is curved there
 FEW = 300  # rows up to which the fit needs no sample, and goes on to rounding
 SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives end the fit in one pass
 SHARE = 8  # a sample holds at most one row in eight
@@ -107,7 +109,8 @@ def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
     if start is None:
         at_one = moments(1.0)
         typical = MARGIN * at_one.weight / at_one.logit_range
-        start = 1.0 if 1 / FAR < typical < FAR else typical
+        masked = typical < MASKED and at_one.derivatives[1] > CURVED * at_one.weight
+        start = 1.0 if masked or 1 / FAR < typical < FAR else typical
     return minimise_in_scale(lambda beta: moments(beta).relative, start, tolerance=tolerance)
 
 

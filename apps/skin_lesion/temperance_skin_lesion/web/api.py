@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import select
 
 import temperance as tp
-from temperance_skin_lesion import audit, clinic, intake, monitor, people, policies, worklist
+from temperance_skin_lesion import audit, clinic, intake, monitor, people, policies, study, worklist
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Assistant, Origin, softmax
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
@@ -721,6 +721,14 @@ def measured(assistant: Service) -> dict[str, Any] | None:
     """Return calibration where diagnoses are known; null while there are too few lesions."""
     with assistant.store.reading() as session:
         found = monitor.measured(session)
+    return asdict(found) if found else None
+
+
+@router.get("/study", tags=["monitoring"])
+def study_report(assistant: Service) -> dict[str, Any] | None:
+    """Return the report of the silent study, or of all cases; null before anything was judged."""
+    with assistant.store.reading() as session:
+        found = study.report(session)
     return asdict(found) if found else None
 
 

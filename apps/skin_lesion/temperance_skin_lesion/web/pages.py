@@ -17,13 +17,23 @@ from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
-from temperance_skin_lesion import clinic, demo, monitor, people, policies, thresholds, worklist
+from temperance_skin_lesion import (
+    clinic,
+    demo,
+    monitor,
+    people,
+    policies,
+    study,
+    thresholds,
+    worklist,
+)
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Origin, calibrated
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
 from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS, RULES, URGENCIES, Costs, Policy
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.people import LOCAL
+from temperance_skin_lesion.similar import similar
 from temperance_skin_lesion.store import Activation, Case, Entry, MapRow, PolicyRow
 from temperance_skin_lesion.web import api, charts
 from temperance_skin_lesion.web.api import (
@@ -36,6 +46,7 @@ from temperance_skin_lesion.web.api import (
     read_files,
 )
 from temperance_skin_lesion.web.messages import sentences
+from temperance_skin_lesion.web.plain import plain_finding
 from temperance_skin_lesion.web.security import COOKIE, secret_of
 from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
@@ -98,6 +109,7 @@ def percent(value: float) -> str:
 
 templates.env.filters["evidence"] = show
 templates.env.filters["percent"] = percent
+templates.env.filters["plain"] = plain_finding
 templates.env.filters["when"] = lambda at: at[:16].replace("T", " ") if at else "–"
 
 
@@ -254,6 +266,7 @@ def case_page(
         ).all()
         policy = session.get(PolicyRow, case.policy)
         views = [] if case.hidden else _views(session, case_id)
+        logits = session.get_one(Case, case_id).logits
     return page(
         request,
         "case.html",
@@ -266,6 +279,7 @@ def case_page(
         policy=Policy.model_validate(policy.policy) if policy else Policy(),
         history=api.list_diagnoses(assistant, case_id),
         views=views,
+        alike=similar(assistant.model.source, logits) if case.probabilities else None,
     )
 
 
@@ -528,6 +542,14 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
         recent=recent,
         agreement=agreement,
     )
+
+
+@router.get("/study")
+def study_page(request: Request, assistant: Service) -> HTMLResponse:
+    """What the assistant would have done, measured by diagnoses."""
+    with assistant.store.reading() as session:
+        found = study.report(session)
+    return page(request, "study.html", here="results", study=found)
 
 
 @router.post("/results/proposal")

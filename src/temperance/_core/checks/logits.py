@@ -302,7 +302,7 @@ def _forms(block: Array) -> frozenset[str]:
 
 def _forms_of(rows: Array, total: float) -> frozenset[str]:
     xp = namespace(rows)
-    if xp.min(rows) < 0 or xp.max(rows) > (1 + ROUNDED) * total:
+    if not (xp.min(rows) >= 0 and xp.max(rows) <= (1 + ROUNDED) * total):  # NaN as well
         return frozenset()
     beyond = xp.sum(rows, axis=1, dtype=xp.float64) / total - 1
     tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(rows.dtype).eps))  # bfloat16 is coarser
