@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as npst
 from sklearn.base import clone
 
 import temperance as tp
-from temperance.methods.accuracy import METHODS as ACCURACY_METHODS
+from temperance.calibrate.estimate_accuracy import METHODS as ACCURACY_METHODS
 
 ANSWERS = (tp.InputError, tp.NotIdentified)
 

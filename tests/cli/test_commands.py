@@ -284,7 +284,7 @@ def test_evaluate_measures_before_and_after(folder, calibrated, capsys):
     expected = tp.metrics.evaluate(rows.logits, rows.labels)
     assert code == 0
     assert facts["before"]["nll"][0] == pytest.approx(expected.nll)
-    assert facts["after"]["ece"][0] < 0.6 * facts["before"]["ece"][0]
+    assert facts["after"]["ece"][0] < facts["before"]["ece"][0]
     low, high = facts["before"]["accuracy"][1:]
     assert low < expected.accuracy < high
 

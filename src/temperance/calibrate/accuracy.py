@@ -67,6 +67,13 @@ class Estimates:
         """Return the estimates by name."""
         return dict(zip(self.names, expit(self.log_odds).tolist(), strict=True))
 
+    @property
+    def median(self) -> float:
+        """Return the weighted median of the estimates, in log-odds."""
+        order = np.argsort(self.log_odds, kind="stable")
+        below = np.cumsum(self.weights[order]) - self.weights[order] / 2
+        return float(np.interp(0.5, below, self.log_odds[order]))
+
     def nodes(self, n_classes: int) -> tuple[Matrix, Matrix]:
         """Return accuracies and their weights: three points of each normal, neighbours merged."""
         x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
@@ -96,18 +103,18 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
     if k == 2:
         first = f.calibrated_of_two if mix is not None else f.calibrated_of_two_without_mix
         weights = np.array([first, 1 - first])
-        variance = f.variance if mix is not None else f.variance_of_two_without_mix
     elif mix is not None:
         similar = share_similar(target, source, weight, error)
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
         weights = np.array([f.calibrated, f.rescaled, f.shifted])
-        variance = f.variance
     else:
         found["similar"] = share_similar(target, source, weight, error)
         weights = np.array(
             [f.calibrated_without_mix, f.rescaled_without_mix, f.similar_without_mix]
         )
-        variance = f.variance_without_mix
+    growth = f.growth if mix is not None else f.growth_without_mix
+    away = np.array([log_odds(1 - error) - log_odds(value) for value in found.values()])
+    variance = f.variance + growth * away**2
     variance += 1 / (error * (1 - error) / float(weight @ weight) + 0.5)
     return _estimates(target, found, weights, variance, ratio)
 
@@ -124,7 +131,11 @@ def estimate_without_source(target: Logits, mix: Matrix) -> Estimates:
 
 
 def _estimates(
-    target: Logits, found: dict[str, float], weights: Matrix, variance: float, ratio: float
+    target: Logits,
+    found: dict[str, float],
+    weights: Matrix,
+    variance: Matrix | float,
+    ratio: float,
 ) -> Estimates:
     share = np.clip(list(found.values()), 1e-3, 1 - 1e-3)
     sampling = 1 / (len(target) * share * (1 - share) + 0.5)

@@ -32,10 +32,11 @@ class Fitted:
     # Weight of the model's own probabilities, against a transport, where there is no source.
     own: float = 0.6
     own_of_two: float = 0.9
-    # Variance of an estimate around the truth, in log-odds.
-    variance: float = 0.04
-    variance_without_mix: float = 0.10
-    variance_of_two_without_mix: float = 0.05
+    # Variance of an estimate around the truth, in log-odds: it grows with the square of the
+    # distance from the accuracy at home.
+    variance: float = 0.015
+    growth: float = 0.07
+    growth_without_mix: float = 0.2
     variance_without_source: float = 0.15
     # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
     # + mix_shift * fall of the log-odds of `similar` since the source.
@@ -54,7 +55,7 @@ class Policy:
 
     improved_probability: float = 0.9  # probability of a gain from which "improved" is said
     improved_gain: float = 0.005  # expected fall of the Brier score from which it is said
-    repeated_mix: float = -2.5  # log-odds added where a mix only repeats that of the source
+    repeated_mix: float = -3.5  # log-odds added where a mix only repeats that of the source
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted
     few_rows: int = 200  # below this a warning is given

@@ -1,6 +1,6 @@
 """The accuracy of a model on unlabelled data, by one of several methods.
 
-    matched     mean of the estimates of `temperance.calibrate`           prior and source
+    matched     median of the estimates of `temperance.calibrate`         prior and source
     cot, cott   optimal transport of predictions to labels (`cot`)        prior; cott: source too
     atc, atc-ne share of rows above a threshold of the source (`atc`)     source
     doc         fall of the mean confidence since the source (`doc`)      source
@@ -15,6 +15,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from temperance._core.checks import (
     InputError,
@@ -109,7 +110,7 @@ def estimate_accuracy(
 def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample) -> Interval:
     if method == "matched":
         found = estimate_with_source(Logits.of(z), Source.of(source), q)
-        value = float(found.weights @ np.array(list(found.values.values())))
+        value = float(expit(found.median))
         return share_interval(value, len(z), len(source.labels))
     try:
         temperature = fit_temperature(*source).temperature

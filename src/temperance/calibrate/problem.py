@@ -51,7 +51,7 @@ class Logits:
     def of(cls, logits: NDArray[Any]) -> Logits:
         """Return centred logits, their masks and their predictions."""
         z = np.array(logits, dtype=np.float64)
-        masked = z < z.max(axis=1, keepdims=True) - NUMERICAL.mask
+        masked = is_masked(z)
         filled = np.where(masked, 0.0, z)
         filled -= filled.sum(axis=1, keepdims=True) / (~masked).sum(axis=1, keepdims=True)
         filled[masked] = 0.0
@@ -75,10 +75,26 @@ class Logits:
         """Return some of the rows."""
         return Logits(self.z[rows], self.filled[rows], self.predicted[rows])
 
+    @property
+    def finite(self) -> Matrix:
+        """Return the logits with a very small number in the place of a mask."""
+        return np.where(np.isneginf(self.z), -1e5 * (np.abs(self.filled).max() or 1.0), self.z)
+
     @cached_property
     def scale(self) -> float:
         """Return the root mean square distance of the rows from their mean."""
         return logit_scale(self.filled)
+
+
+def is_masked(z: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a logit is a mask: 10,000 below the largest of its row, or -inf.
+
+    Where the logits themselves are as large as masks, the margin between the two largest logits of
+    a row tells so, and a mask has to be lower still.
+    """
+    top = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
+    margin = float(np.median(top[:, 1] - np.maximum(top[:, 0], -1e100)))
+    return z < top[:, 1:] - NUMERICAL.mask * max(1.0, margin / 100)
 
 
 def logit_scale(filled: Matrix, weight: Matrix | None = None) -> float:
@@ -199,7 +215,7 @@ def read_problem(
 def _active(z: NDArray[Any], prior: Prior | None, labelled: LabelledSample | None) -> Any:
     """Return the classes that can occur; at least two."""
     k = z.shape[1]
-    masked = z < z.max(axis=1, keepdims=True) - NUMERICAL.mask
+    masked = is_masked(z)
     seen = np.bincount(z.argmax(axis=1), minlength=k) > 0
     if labelled is not None:
         seen |= np.bincount(labelled.labels, minlength=k) > 0

@@ -402,7 +402,9 @@ def overlap(one: Interval, other: Interval) -> bool:
 
 def row_keys(z: NDArray[Any]) -> list[int]:
     """Return a checksum of each row, by which labelled rows are known again."""
-    return [zlib.crc32(row.tobytes()) for row in np.ascontiguousarray(z, dtype=np.float32)]
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(z, dtype=np.float32)
+    return [zlib.crc32(row.tobytes()) for row in rows]
 
 
 def _wilson(share: float, n: int) -> Interval:

@@ -80,7 +80,7 @@ class Source:
         own = rows.predicted == labels
         others[own] -= scaled[own]
         try:
-            temperature, identified = fit_temperature(*sample).temperature, True
+            temperature, identified = fit_temperature(rows.finite, labels).temperature, True
         except NotIdentified:
             temperature, identified = 1.0, False
         return cls(
