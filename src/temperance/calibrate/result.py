@@ -23,6 +23,7 @@ from temperance._core.checks import (
     names_for,
 )
 from temperance._core.stats import Z90, Interval
+from temperance.calibrate.stored import check_stored
 from temperance.data import as_labelled_rows
 from temperance.io import artefact
 from temperance.metrics.binned import ece
@@ -285,6 +286,7 @@ class Calibration:
     def from_dict(cls, facts: dict[str, Any]) -> Calibration:
         """Return the calibration that `to_dict` described."""
         check_choice(facts["verdict"], VERDICTS, "verdict")
+        check_stored(facts)
         intervals = {name: _interval(facts[name], name) for name in INTERVALS}
         temperature = intervals.pop("temperature")
         if temperature is None:
