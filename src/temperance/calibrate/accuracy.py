@@ -82,12 +82,14 @@ class Estimates:
         group = np.r_[0, np.cumsum(np.diff(x[order]) > NUMERICAL.merged)]
         mass = np.bincount(group, weight[order])
         centre = np.bincount(group, (weight * x)[order]) / mass
-        return np.clip(expit(centre), NUMERICAL.chance / n_classes, 1 - 1e-4), mass
+        least = NUMERICAL.chance / n_classes
+        accuracy: Matrix = np.clip(expit(centre), least, 1 - 1e-4)
+        return accuracy, np.asarray(mass, dtype=np.float64)
 
 
 def log_odds(share: float) -> float:
     """Return the log-odds of a share, kept away from 0 and 1."""
-    return float(logit(np.clip(share, 1e-4, 1 - 1e-4)))
+    return float(logit(min(max(share, 1e-4), 1 - 1e-4)))
 
 
 def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> Estimates:

@@ -59,7 +59,8 @@ CODES = {
     "TP103": Code(
         "warn",
         "{share:.0%} of the predictions are of classes whose prior is 0, such as {class_name!r}.",
-        "The map never predicts these classes. If they do occur, give them a positive prior.",
+        "The map moves most of their rows to other classes. If they do occur, give them a positive "
+        "prior.",
     ),
     "TP104": Code(
         "warn",
@@ -353,7 +354,7 @@ def _estimates_disagree(e: Evidence) -> Iterator[Finding]:
         values = list(estimates.values.values())
         low, high = min(values), max(values)
         if log_odds(high) - log_odds(low) > APART:
-            yield found("TP401", low=low, high=high, **estimates.values)
+            yield found("TP401", low=low, high=high, estimates=estimates.values)
 
 
 def _may_be_worse(e: Evidence) -> Iterator[Finding]:

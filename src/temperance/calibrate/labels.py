@@ -12,7 +12,7 @@ label. Plausible maps are draws from the normal approximation at θ̂ (Laplace).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -40,7 +40,7 @@ def learn(plausible: Plausible, labelled: LabelledSample, *, bias: bool) -> Plau
     theta = np.r_[np.log(centre.temperature), centre.bias]
     covariance = _covariance(plausible, bias=bias)
     free = len(theta) if bias and len(centre.bias) <= MOST_CLASSES else 1
-    precision = np.linalg.inv(covariance[:free, :free])
+    precision = cast("Matrix", np.linalg.inv(covariance[:free, :free]))
     found, curvature = fit_around(rows, labels, theta, precision)
     factor = np.linalg.cholesky(np.linalg.inv(curvature))
     moved = found[:free] + _normal_draws(free) @ factor.T

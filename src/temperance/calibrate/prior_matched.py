@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from temperance._core.checks import check_prior
 from temperance.calibrate.problem import read_problem
 from temperance.calibrate.source import Source
 from temperance.calibrate.uncertainty import plausible_maps
@@ -79,6 +80,8 @@ def fit_prior_matched(
     True
     """
     problem = read_problem(target_logits, prior, source, None, None, bias=bias, seed=seed)
+    if problem.prior is None:
+        check_prior(None, problem.n_classes)
     known = None if problem.source is None else Source.of(problem.source)
     plausible = plausible_maps(problem, known, trusted=True)
     assert plausible is not None  # noqa: S101 - a prior was given

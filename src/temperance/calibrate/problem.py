@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -212,7 +212,9 @@ def read_problem(
     )
 
 
-def _active(z: NDArray[Any], prior: Prior | None, labelled: LabelledSample | None) -> Any:
+def _active(
+    z: NDArray[Any], prior: Prior | None, labelled: LabelledSample | None
+) -> NDArray[np.intp]:
     """Return the classes that can occur; at least two."""
     k = z.shape[1]
     masked = is_masked(z)
@@ -222,8 +224,8 @@ def _active(z: NDArray[Any], prior: Prior | None, labelled: LabelledSample | Non
     absent = masked.all(axis=0) | (np.ptp(np.where(masked, 0, z), axis=0) == 0)
     if prior is not None:
         absent |= prior.value <= POLICY.excluded
-    active = np.flatnonzero(seen | ~absent)
-    return active if len(active) > 1 else np.arange(k)
+    active = np.flatnonzero(cast("NDArray[np.bool_]", seen | ~absent))
+    return active if len(active) > 1 else np.arange(k, dtype=np.intp)
 
 
 def restrict(pair: LabelledSample, active: NDArray[np.intp]) -> LabelledSample:
@@ -243,8 +245,10 @@ def thin(target: Logits) -> NDArray[np.intp]:
     n, k = target.z.shape
     size = min(NUMERICAL.max_rows, max(NUMERICAL.min_rows, NUMERICAL.max_elements // k))
     if n <= size:
-        return np.arange(n)
-    first, second = -np.partition(-target.filled, 1, axis=1)[:, :2].T
-    margin = np.divide(first - second, first, out=np.zeros(n), where=first > 0)
+        return np.arange(n, dtype=np.intp)
+    top = np.partition(target.filled, -2, axis=1)[:, -2:]
+    first, second = top[:, 1], top[:, 0]
+    margin = (first - second) / np.where(first > 0, first, 1.0)
     order = np.argsort(margin, kind="stable")
-    return np.sort(order[((np.arange(size) + 0.5) * n / size).astype(np.intp)])
+    places = ((np.arange(size) + 0.5) * n / size).astype(np.intp)
+    return np.sort(order[places])

@@ -298,7 +298,10 @@ class Calibration:
             findings=tuple(Finding(**finding) for finding in facts["findings"]),
             details=dict(facts["details"]),
             temperature=temperature,
-            **intervals,
+            accuracy=intervals["accuracy"],
+            ece_before=intervals["ece_before"],
+            ece_after=intervals["ece_after"],
+            gain=intervals["gain"],
         )
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -12,7 +12,7 @@ Conditions on the map ``p = softmax(z / T + b)`` of unlabelled logits z with pre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def match_mix(target: Logits, temperature: float, mix: Matrix, start: Matrix) ->
         step = log_mix - np.log(np.maximum(mean, TINY))
         if distance < NEAR and small:
             curvature = np.diag(mean + 1e-6 * mix + 1e-10) - p.T @ p / len(p)
-            better = np.linalg.solve(curvature, missing)
+            better = cast("Matrix", np.linalg.solve(curvature, missing))
             step = better if np.abs(better).max() < LONGEST else step
         bias = bias + np.clip(step, -LONGEST, LONGEST)
         bias = np.clip(bias - bias.mean(), -LARGEST_BIAS, LARGEST_BIAS)
@@ -159,7 +159,7 @@ def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> Bi
             hessian[0, 0], hessian[0, 1:] = curvature, spread.mean(axis=0)
             hessian[1:, 0] = hessian[0, 1:]
             hessian[1:, 1:] = np.diag(share + 1e-6) - p.T @ p / n
-            step = np.linalg.solve(hessian, np.r_[slope, share - mean])
+            step = cast("Matrix", np.linalg.solve(hessian, np.r_[slope, share - mean]))
             by, moved = float(step[0]), -step[1:]
         else:
             by = slope / curvature

@@ -13,7 +13,7 @@ that of the rows as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -139,4 +139,5 @@ def _cosines(rows: Matrix, others: Matrix) -> Matrix:
     """Return the cosine of each row with another; 0 where one of the two has no length."""
     dot = np.einsum("ij,ij->i", rows, others)
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows) * np.einsum("ij,ij->i", others, others))
-    return np.round(np.divide(dot, length, out=np.zeros(len(rows)), where=length > 0), 12)
+    cosine = np.divide(dot, length, out=np.zeros(len(rows)), where=length > 0)
+    return cast("Matrix", np.round(cosine, 12))

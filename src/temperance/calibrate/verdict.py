@@ -133,7 +133,7 @@ def _risk(plausible: Plausible, p: Matrix, right: list[Matrix]) -> list[Interval
     order = np.argsort(-p.max(axis=1), kind="stable")
     answered = np.maximum(1, np.round(COVERAGE * len(p)).astype(int))
     risks = np.array([(np.cumsum(1 - r[order])[answered - 1]) / answered for r in right])
-    out = []
+    out: list[Interval] = []
     for column, count in zip(risks.T, answered, strict=True):
         mean = float(plausible.weights @ column)
         found = plausible.interval(column, sampling=float(np.sqrt(mean * (1 - mean) / count)))
