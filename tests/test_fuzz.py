@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as npst
 from sklearn.base import clone
 
 import temperance as tp
-from temperance.methods.accuracy import METHODS as ACCURACY_METHODS
+from temperance.calibrate.estimate_accuracy import METHODS as ACCURACY_METHODS
 
 ANSWERS = (tp.InputError, tp.NotIdentified)
 
@@ -130,6 +130,7 @@ def parameters(n, k):
         "groups": npst.arrays(np.int64, n, elements=st.integers(0, 3)),
         "prior": st.one_of(probabilities(k), st.just(tp.about(np.full(k, 1 / k)))),
         "source": wide,
+        "labelled": wide,
         "features": st.sampled_from([(n, 2 * n), (n, 2 * n), (n, n)]).map(
             lambda sizes: tuple(np.linspace(-3, 3, 2 * m).reshape(m, 2) for m in sizes)
         ),

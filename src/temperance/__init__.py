@@ -10,18 +10,18 @@ from temperance._core.checks import InputError, NotIdentified
 from temperance._core.stats import Interval
 from temperance._version import __version__ as __version__
 from temperance.calibrate import calibrate
+from temperance.calibrate.estimate_accuracy import estimate_accuracy
 from temperance.calibrate.prior import about
+from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.calibrate.result import Calibration, Finding
 from temperance.data.convert import binary_logits, from_probabilities
 from temperance.io.artefact import load, save
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
-from temperance.methods.accuracy import estimate_accuracy
 from temperance.methods.confidence import match_confidence
 from temperance.methods.cpcs import fit_cpcs
 from temperance.methods.label_shift import estimate_prior
 from temperance.methods.lascal import fit_lascal
 from temperance.methods.perturbed import fit_perturbed
-from temperance.methods.prior_matched import fit_prior_matched
 from temperance.methods.pseudocal import fit_pseudocal
 from temperance.methods.transcal import fit_transcal
 from temperance.methods.utdc import fit_utdc

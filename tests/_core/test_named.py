@@ -45,18 +45,18 @@ BY_NAME = {
 @pytest.mark.parametrize("given", BY_NAME.values(), ids=BY_NAME)
 def test_a_prior_by_name_is_put_in_the_order_of_the_columns(scene, plain, given):
     cal = tp.calibrate(scene.target, given, scene.source, classes=NAMES)
-    np.testing.assert_allclose(cal.facts["prior"], MIX)
+    np.testing.assert_allclose(cal.details["prior"], MIX)
     assert cal.map.parameters()["temperature"] == plain.map.parameters()["temperature"]
 
 
 def test_ranges_and_rough_priors_go_by_name_too(scene):
     ranges = {name: (q / 2, 2 * q) for name, q in BY_NAME["another order"].items()}
     cal = tp.calibrate(scene.target, ranges, scene.source, classes=NAMES)
-    np.testing.assert_allclose(cal.facts["prior_low"], MIX / 2)
+    np.testing.assert_allclose(cal.details["prior_low"], MIX / 2)
     for rough in (BY_NAME["another order"], most_frequent_first()):
         cal = tp.calibrate(scene.target, tp.about(rough, rows=50), scene.source, classes=NAMES)
         expected = tp.about(MIX, rows=50)
-        np.testing.assert_allclose(cal.facts["prior_high"], expected.high)
+        np.testing.assert_allclose(cal.details["prior_high"], expected.high)
 
 
 def test_estimators_read_a_prior_by_name(scene, plain):
@@ -112,7 +112,7 @@ def test_words_that_are_no_class_are_refused_with_their_row(scene):
 
 def test_a_generator_as_seed_leaves_facts_that_can_be_written(scene, tmp_path):
     cal = tp.calibrate(scene.target, MIX, scene.source, seed=np.random.default_rng(1))
-    assert json.loads(json.dumps(cal.to_dict()))["facts"]["seed"] is None
+    assert json.loads(json.dumps(cal.to_dict()))["details"]["seed"] is None
     cal.save(tmp_path / "cal.json")
     assert tp.load(tmp_path / "cal.json") == cal
     assert "of a generator" in cal.to_html()

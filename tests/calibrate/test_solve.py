@@ -1,104 +1,78 @@
-"""The equations of matching hold at its solutions."""
+"""Temperature and bias that match an accuracy and a class mix, against closed forms and SciPy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scenes
-from simulated import softmax
+from scipy.optimize import minimize
 
-from temperance._core.sample import Sample, probabilities
-from temperance.methods.matching import (
-    Biases,
-    Root,
-    _falling_root,
-    match_belief,
-    match_confidence,
-    match_prior,
-)
-
-OFFSET = np.array([1.0, -0.5, 0.5, 0.0, -1.0])
+from temperance.calibrate.problem import Logits
+from temperance.calibrate.solve import BiasAt, match_accuracy, match_confidence, match_mix, project
 
 
 @pytest.fixture(scope="module")
 def scene():
-    return scenes.shifted(k=5, offset=OFFSET)
+    return scenes.shifted(k=5, n=20_000, signal=2.0, scale=6.0, offset=[0.6, -0.4, 0.3, 0, -0.5])
 
 
-@pytest.mark.parametrize("accuracy", [0.3, 0.6, 0.95])
-@pytest.mark.parametrize("start", [0.01, 1.0, 100.0])
-def test_confidence_is_the_accuracy(scene, accuracy, start):
-    t = match_confidence(Sample(scene.target), accuracy, start)
-    assert softmax(scene.target / t).max(axis=1).mean() == pytest.approx(accuracy, abs=1e-4)
+@pytest.fixture(scope="module")
+def target(scene):
+    return Logits.of(scene.target)
 
 
-def test_mean_probabilities_are_the_prior(scene):
-    b = match_prior(Sample(scene.target), scene.temperature, scene.prior)
-    mean = softmax(scene.target / scene.temperature + b).mean(axis=0)
-    assert mean == pytest.approx(scene.prior, abs=1e-4)
-    assert b - b.mean() == pytest.approx(scene.bias, abs=0.15)  # Bayes' rule, up to sampling
+@pytest.mark.parametrize("temperature", [0.5, 3.0, 20.0])
+def test_the_class_mix_is_met(target, temperature):
+    mix = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    bias = match_mix(target, temperature, mix, np.zeros(5))
+    assert target.probabilities(temperature, bias).mean(axis=0) == pytest.approx(mix, abs=1e-5)
 
 
-def test_belief_and_prior_hold_together(scene):
-    own = scene.target.argmax(axis=1)
-    accuracy = float((own == scene.labels).mean())
-    biases = Biases(Sample(scene.target), scene.prior)
-    t = match_belief(biases, 1.0, accuracy, 1.0, 0.1)
-    p = softmax(scene.target / t + biases.at(t))
-    assert p.mean(axis=0) == pytest.approx(scene.prior, abs=1e-4)
-    assert p[np.arange(len(p)), own].mean() == pytest.approx(accuracy, abs=2e-4)
-    assert t == pytest.approx(scene.temperature, rel=0.1)  # the true T, from the true accuracy
+def test_many_classes_are_met_by_scaling():
+    z = Logits.of(np.random.default_rng(0).normal(size=(2_000, 200)))
+    mix = np.random.default_rng(1).dirichlet(np.full(200, 2.0))
+    bias = match_mix(z, 0.5, mix, np.zeros(200))
+    assert np.abs(z.probabilities(0.5, bias).mean(axis=0) - mix).sum() < 1e-3
 
 
-def test_many_rows_are_matched_like_few():
-    scene = scenes.shifted(k=5, offset=OFFSET)
-    many = np.concatenate([scene.target] * 3)  # the same means, found on some rows and then on all
-    few, more = (Biases(Sample(rows), scene.prior) for rows in (scene.target, many))
-    alone, together = (match_belief(biases, 0.8, 0.6, 1.0, 10.0) for biases in (few, more))
-    assert together == pytest.approx(alone, rel=1e-3)
-    assert more.at(together) == pytest.approx(few.at(alone), abs=2e-3)
-    alone, together = (match_confidence(Sample(rows), 0.6, 1.0) for rows in (scene.target, many))
-    assert together == pytest.approx(alone, rel=1e-3)
+def test_the_true_accuracy_and_mix_give_the_map_that_is_known_in_closed_form(scene, target):
+    right = float((scene.target.argmax(axis=1) == scene.labels).mean())
+    mix = np.bincount(scene.labels, minlength=5) / len(scene.labels)
+    found = match_accuracy(target, right, mix, BiasAt(1.0, np.zeros(5)), (0.1, 100.0))
+    assert found.temperature == pytest.approx(scene.temperature, rel=0.05)
+    assert found.bias == pytest.approx(scene.bias, abs=0.1)
 
 
-@pytest.mark.parametrize("ends", [(2.0, 50.0), (2.0, 0.04)])
-def test_belief_that_no_temperature_gives_ends_where_it_is_nearest(scene, ends):
-    """With the prior met, the predictions of these rows are believed within bounds, whatever T."""
-    biases, own = Biases(Sample(scene.target), scene.prior), scene.target.argmax(axis=1)
-    accuracy = {50.0: 0.0, 0.04: 1.0}[ends[1]]
-    t = match_belief(biases, 1.0, accuracy, *ends)
-    assert t == pytest.approx(ends[1])
-    p = softmax(scene.target / t + biases.at(t))
-    assert p.mean(axis=0) == pytest.approx(scene.prior, abs=1e-3)
-    assert 0.1 < p[np.arange(len(p)), own].mean() < 0.9
+def test_an_accuracy_out_of_reach_gives_the_nearer_limit(target):
+    mix = np.full(5, 0.2)
+    low = match_accuracy(target, 0.999, mix, BiasAt(3.0, np.zeros(5)), (1.0, 9.0))
+    high = match_accuracy(target, 0.21, mix, BiasAt(3.0, np.zeros(5)), (1.0, 9.0))
+    assert (low.temperature, high.temperature) == (pytest.approx(1.0), pytest.approx(9.0))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_classes_that_the_prior_excludes_are_met_too(seed):
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(3, 20))
-    q = rng.dirichlet(np.full(k, 0.2)) * (rng.random(k) < 0.7)  # some rare, some excluded
-    q = np.append(q, 0.3) / (q.sum() + 0.3)
-    z, t = 4 * rng.normal(size=(400, k + 1)), np.exp(rng.normal())
-    b = match_prior(Sample(z), t, q)
-    assert np.abs(probabilities(z, t, b).mean(axis=0) - q).sum() < 2e-4
-    assert np.ptp(b) < 200
+@pytest.mark.parametrize("accuracy", [0.3, 0.6, 0.9])
+def test_mean_confidence_is_met(target, accuracy):
+    t = match_confidence(target, accuracy, 1.0, (1e-3, 1e3))
+    assert target.probabilities(t).max(axis=1).mean() == pytest.approx(accuracy, abs=1e-5)
 
 
-@pytest.mark.parametrize("root", [1e-3, 0.4, 1.1, 70.0])
-@pytest.mark.parametrize("shape", [np.arctan, np.tanh, lambda x: x, lambda x: x + x**3 / 50])
-def test_a_root_is_found_in_a_few_evaluations(root, shape):
-    """Each of which is a pass over the rows: bisection would take twenty."""
-    asked = []
+def test_the_nearest_map_to_one_map_is_that_map(target):
+    bias = np.array([0.5, -0.5, 0.2, 0.0, -0.2])
+    found = project(target, target.probabilities(4.0, bias), BiasAt(1.0, np.zeros(5)), bias=True)
+    assert found.temperature == pytest.approx(4.0, rel=1e-4)
+    assert found.bias == pytest.approx(bias, abs=1e-4)
 
-    def falling(t):
-        asked.append(t)
-        return -float(shape(np.log(t / root)))
 
-    found = _falling_root(falling, Root(1.0))
-    assert np.log(found.temperature / root) == pytest.approx(0, abs=1e-4)
-    assert len(asked) <= 12
-    assert len(set(asked)) == len(asked)
-    again = len(asked)  # known with its slope, it is found at once
-    _falling_root(falling, Root(found.temperature, slope=found.slope))
-    assert len(asked) - again <= 2
+@pytest.mark.parametrize("moves", [True, False])
+def test_the_nearest_map_to_a_mixture_has_the_least_divergence(target, moves):
+    rows = target.take(np.arange(2_000))
+    mixture = 0.5 * rows.probabilities(2.0) + 0.5 * rows.probabilities(8.0, np.eye(5)[0])
+
+    def divergence(x):
+        p = rows.probabilities(np.exp(x[0]), np.r_[x[1:], 0] if moves else 0.0)
+        return -float(np.mean(np.sum(mixture * np.log(p), axis=1)))
+
+    found = project(rows, mixture, BiasAt(3.0, np.zeros(5)), bias=moves)
+    peer = minimize(divergence, np.zeros(5 if moves else 1) + 1.0, method="BFGS")
+    ours = np.r_[np.log(found.temperature), found.bias[:-1] - found.bias[-1]]
+    assert divergence(ours if moves else ours[:1]) == pytest.approx(peer.fun, abs=1e-7)

@@ -146,6 +146,20 @@ def test_a_report_takes_labelled_probabilities(folder, capsys):
     run(capsys, *page, "--out", folder / "r.html")
 
 
+def test_a_few_labelled_rows_of_the_target(folder, capsys, data):
+    z, y = data
+    np.savez(folder / "thirty.npz", logits=z[:30], labels=y[:30])
+    np.savez(folder / "target.npz", logits=z)
+    command = ["calibrate", folder / "target.npz", "--labelled", folder / "thirty.npz", "--json"]
+    expected = tp.calibrate(z, labelled=(z[:30], y[:30])).to_dict()
+    code = main([str(a) for a in command])
+    facts = json.loads(capsys.readouterr().out)
+    assert code == int(expected["verdict"] == "refused")
+    assert facts == json.loads(json.dumps(expected))
+    assert main([str(a) for a in [*command, "--prior", "source"]]) == 2
+    assert "needs a --source" in capsys.readouterr().err
+
+
 # --------------------------------------------------------------------------------------- gates
 
 

@@ -149,7 +149,10 @@ def test_priors_in_words(capsys, rows):
     file = rows / "bare.npz"
     assert "'uniform' or 'source'" in complaint(capsys, "calibrate", file, "--prior", "equal")
     assert "needs a --source" in complaint(capsys, "calibrate", file, "--prior", "source")
-    assert "prior" in complaint(capsys, "calibrate", file)  # neither prior nor source
+    assert main(["calibrate", str(file)]) == 1  # neither prior nor source
+    assert "Give at least one of the three: --prior, --source or --labelled" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert "can be read" in complaint(capsys, "calibrate", file, "--prior", "none.json")
 
 

@@ -118,8 +118,8 @@ def test_label_free_methods_draw_the_same_rows(files):
     there = tp.calibrate(a, PRIOR, (a, b), seed=3)
     here = tp.calibrate(z, PRIOR, (z, y), seed=3)
     assert there.map == here.map
-    assert there.facts["label_next"] == here.facts["label_next"]
-    assert there.facts["fitted_on"] == here.facts["fitted_on"]
+    assert there.details["label_next"] == here.details["label_next"]
+    assert there.details["fitted_on"] == here.details["fitted_on"]
     assert tp.fit_uts(a, PRIOR) == tp.fit_uts(z, PRIOR)
     index = np.array([23_000, 5, 5, 12_345])
     np.testing.assert_array_equal(as_rows(a).take(index).logits, z[index])

@@ -38,7 +38,7 @@ def judge_one(s: Scenario) -> dict[str, Any]:
         "ece_after": after.ece,
     }
     believed = {name: list(getattr(cal, name)) for name in COVERED[1:]}
-    believed["accuracy_before"] = list(cal.facts["accuracy_before"])
+    believed["accuracy_before"] = list(cal.details["accuracy_before"])
     slack = {name: ROUNDING if name.startswith("ece") else 0.0 for name in COVERED}
     return {
         "verdict": cal.verdict,

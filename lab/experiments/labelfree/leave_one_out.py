@@ -22,13 +22,8 @@ from unittest import mock
 import numpy as np
 import scenarios
 from scipy.optimize import minimize_scalar
-from unseen import LOOKED_AT, MODELS
-
-import temperance as tp
 from temperance._core.sample import Sample
 from temperance.calibrate.audit import Z90
-from temperance.calibrate.uncertainty import MOVED, around, standard_error
-from temperance.methods import prior_matched
 from temperance.methods.evidence import (
     STRETCH,
     Evidence,
@@ -38,6 +33,11 @@ from temperance.methods.evidence import (
     undo,
 )
 from temperance.methods.source import SourceProfile
+from unseen import LOOKED_AT, MODELS
+
+import temperance as tp
+from temperance.calibrate.uncertainty import MOVED, around, standard_error
+from temperance.methods import prior_matched
 
 if TYPE_CHECKING:
     from scenarios import Scenario

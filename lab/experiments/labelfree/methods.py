@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prototype import fit_prototype
-
-import temperance as tp
 from temperance._core.sample import Sample
 from temperance.methods.evidence import shrinkage
 from temperance.methods.matching import match_prior
+
+import temperance as tp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

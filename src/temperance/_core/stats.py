@@ -1,8 +1,10 @@
-"""A number with its interval."""
+"""A number with its interval, and the normal quantile of every interval."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+Z90 = 1.645  # two-sided normal quantile of 90 %
 
 
 class Interval(NamedTuple):

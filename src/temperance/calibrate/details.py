@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.sample import confidence, probabilities
 from temperance._version import __version__
+from temperance.calibrate.constants import POLICY
+from temperance.calibrate.result import row_keys
+from temperance.calibrate.verdict import COVERAGE, N_BINS
 from temperance.io import artefact
 from temperance.metrics import evaluate
 from temperance.metrics.binned import bin_index, unit_edges
@@ -16,132 +18,179 @@ from temperance.metrics.binned import bin_index, unit_edges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance._core.stats import Interval
-    from temperance.calibrate.findings import Scene
-    from temperance.methods.evidence import Evidence
+    from temperance.calibrate.problem import Problem
+    from temperance.calibrate.solve import BiasAt
+    from temperance.calibrate.source import Source
+    from temperance.calibrate.uncertainty import Plausible
+    from temperance.calibrate.verdict import Judgement
 
     Matrix = NDArray[np.float64]
 
-N_BINS = 15
-COVERAGE = np.linspace(0.01, 1, 100)
+GOLDEN = (5**0.5 - 1) / 2
+MOST_CLASSES = 2_000  # beyond which plausible maps are not stored
+WHAT = {
+    "calibrated": "the model's own probabilities, at the source's temperature and the class mix",
+    "rescaled": "the same, with logits as large as on the source",
+    "similar": "rows that look like rows the model gets right on the source",
+    "shifted": "similarity, rescaled probabilities and class mix, the median of the three",
+    "transported": "rows assigned to classes as often as these occur",
+}
+KNOWN = {
+    "given": "The class mix of the target is the one given.",
+    "about": "The class mix of the target is about the one given.",
+    "range": "The class mix of the target lies in the ranges given.",
+}
 
 
-def describe_sizes(
-    scene: Scene, accuracy: Interval | None, evidence: Evidence | None
+def describe(
+    problem: Problem,
+    source: Source | None,
+    used: BiasAt,
+    method: str,
+    plausible: Plausible | None,
+    judgement: Judgement | None,
 ) -> dict[str, Any]:
-    """Return what was given, what was assumed and what was estimated."""
-    prior, profile = scene.prior, scene.profile
+    """Return all details of a calibration."""
+    prior, sample = problem.prior, problem.sample
+    own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
+    chosen = spread_rows(problem.target.probabilities(*used).max(axis=1))
     return {
-        "n_target": scene.n,
-        "n_source": 0 if profile is None else profile.n,
-        "n_classes": len(prior.value),
-        "classes": scene.names,
-        "prior": prior.value.tolist(),
-        "prior_kind": prior.kind,
-        "prior_low": None if prior.exact else prior.low.tolist(),
-        "prior_high": None if prior.exact else prior.high.tolist(),
-        "accuracy_before": [0.5, 0.0, 1.0] if accuracy is None else list(accuracy),
-        "estimates": [] if evidence is None else _estimates(evidence),
-        "assumptions": _assumptions(scene),
-        "would_change": _would_change(scene),
+        "n_target": problem.n,
+        "n_read": len(problem.target),
+        "n_solved": len(sample),
+        "n_source": 0 if problem.source is None else len(problem.source.labels),
+        "n_labelled": 0 if problem.labelled is None else len(problem.labelled.labels),
+        "n_classes": len(problem.names),
+        "classes": problem.names,
+        "prior": None if prior is None else problem.widen(prior.value, 0.0).tolist(),
+        "prior_kind": "unknown" if prior is None else prior.kind,
+        "prior_low": _ends(problem, "low"),
+        "prior_high": _ends(problem, "high"),
+        "mix": _mix(plausible),
+        "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
+        "probability_of_gain": None if judgement is None else judgement.probability,
+        "estimates": _estimates(plausible),
+        "plausible": _plausible(problem, plausible),
+        "assumptions": _assumptions(problem),
+        "would_change": _would_change(problem),
         "guarantee": "None: without labels every number here is an estimate under the assumptions.",
         "fitted_on": {
-            "target": artefact.fingerprint(scene.z),
-            "source": None if scene.source is None else artefact.fingerprint(*scene.source),
+            "target": artefact.fingerprint(problem.raw),
+            "source": None if problem.source is None else artefact.fingerprint(*problem.source),
         },
-        "versions": _versions(),
-    }
-
-
-def _versions() -> dict[str, str]:
-    return {"temperance": __version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-def _estimates(evidence: Evidence) -> list[dict[str, Any]]:
-    seen = {
-        "typical": "rows that look like rows the model gets right on the source",
-        "histogram": "predicted class mix against the prior",
-        "believed": "the model's own belief, at the source's scale and with the prior met",
-    }
-    return [
-        {"name": n, "value": evidence.estimates[n], "what": what}
-        for n, what in seen.items()
-        if n in evidence.estimates
-    ]
-
-
-def _assumptions(scene: Scene) -> list[str]:
-    known = {
-        "given": "The class mix of the target is the one given.",
-        "about": "The class mix of the target is about the one given.",
-        "range": "The class mix of the target lies in the ranges given.",
-        "estimated": "Only the class mix has changed, so that it could be estimated.",
-    }
-    rest = ["The target has the classes of the model and no others."]
-    if scene.profile is not None:
-        rest.append("The source rows were not used to train the model.")
-        rest.append("A shift shows in at least two of: rows unlike the source, class mix, belief.")
-    else:
-        rest.append("The model's logits are wrong by one factor and a class bias.")
-    return [known[scene.prior.kind], *rest]
-
-
-def _would_change(scene: Scene) -> list[str]:
-    wishes = ["Labels of a few target rows, from the list of rows to label first."]
-    if scene.profile is None:
-        wishes.append("A labelled source: rows from before the shift with labels.")
-    if scene.prior.kind != "given":
-        wishes.append("A class mix that is known and not estimated.")
-    if scene.n < 2_000:
-        wishes.append("More target rows.")
-    return wishes
-
-
-def describe_confidence(
-    scene: Scene, own: Matrix, p: Matrix, imagined: list[Matrix] | None
-) -> dict[str, Any]:
-    """Return class mixes, histograms of confidence, and expected risk against coverage."""
-    belief = p if imagined is None else imagined[0]
-    return {
-        "predicted_mix": scene.mix.tolist(),
-        "mix_before": own.mean(axis=0).tolist(),
-        "mix_after": p.mean(axis=0).tolist(),
+        "versions": {
+            "temperance": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "predicted_mix": problem.widen(problem.predicted_mix, 0.0).tolist(),
+        "mix_before": problem.widen(own.mean(axis=0), 0.0).tolist(),
+        "mix_after": problem.widen(mapped.mean(axis=0), 0.0).tolist(),
         "confidence_before": float(own.max(axis=1).mean()),
-        "confidence_after": float(p.max(axis=1).mean()),
+        "confidence_after": float(mapped.max(axis=1).mean()),
         "histograms": {
             "edges": unit_edges(N_BINS).tolist(),
             "target_before": _histogram(own),
-            "target_after": _histogram(p),
-            **_source_bins(scene),
+            "target_after": _histogram(mapped),
+            **_source_bins(source),
         },
-        "source": _source_facts(scene),
-        "risk_coverage": {
-            "coverage": COVERAGE.tolist(),
-            "risk_before": _risk(own, belief),
-            "risk_after": _risk(p, belief),
-        },
+        "source": _source_facts(problem, source),
+        "risk_coverage": _risks(judgement),
+        "method": method,
+        "label_next": problem.numbers[chosen].tolist(),
+        "label_next_keys": row_keys(problem.raw[chosen]),
+        "seed": problem.seed,
     }
 
 
-def _risk(p: Matrix, belief: Matrix) -> list[float]:
-    """Expected share of wrong answers among the most confident rows, by coverage."""
-    order = np.argsort(-p.max(axis=1), kind="stable")
-    wrong = 1 - belief[np.arange(len(p)), p.argmax(axis=1)][order]
-    answered = np.maximum(1, np.round(COVERAGE * len(p)).astype(int))
-    return (np.cumsum(wrong)[answered - 1] / answered).tolist()
+def spread_rows(confidence: Matrix) -> NDArray[np.intp]:
+    """Return row numbers spread evenly over the confidence, however many of them are taken.
+
+    Steps of the golden ratio through the rows in order of confidence: every start of the list is
+    spread evenly.
+    """
+    n = len(confidence)
+    order = np.argsort(confidence, kind="stable")
+    steps = (0.5 + GOLDEN * np.arange(4 * POLICY.to_label)) % 1.0
+    _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
+    return order[place[np.sort(first)]][: POLICY.to_label]
+
+
+def _ends(problem: Problem, end: str) -> list[float] | None:
+    prior = problem.prior
+    if prior is None or prior.exact:
+        return None
+    return problem.widen(getattr(prior, end), 0.0).tolist()
+
+
+def _mix(plausible: Plausible | None) -> dict[str, float] | None:
+    mix = None if plausible is None else plausible.mix
+    if mix is None:
+        return None
+    return {
+        "distance": mix.distance,
+        "shrinkage": mix.shrinkage,
+        "confidence_rise": mix.confidence_rise,
+        "probability": mix.probability,
+    }
+
+
+def _estimates(plausible: Plausible | None) -> list[dict[str, Any]]:
+    if plausible is None or not plausible.estimates:
+        return []
+    first = plausible.estimates[0]
+    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in first.values.items()]
+
+
+def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] | None:
+    if plausible is None or len(problem.names) > MOST_CLASSES:
+        return None
+    return {
+        "weights": plausible.weights.tolist(),
+        "temperatures": plausible.temperatures.tolist(),
+        "biases": [problem.widen(b, 0.0).tolist() for b in plausible.biases],
+    }
+
+
+def _assumptions(problem: Problem) -> list[str]:
+    first = (
+        "Nothing is assumed of the class mix."
+        if problem.prior is None
+        else KNOWN[problem.prior.kind]
+    )
+    rest = ["The target has the classes of the model and no others."]
+    if problem.source is not None:
+        rest.append("The source rows were not used to train the model.")
+        rest.append("One of the estimates of the accuracy is near the truth.")
+    else:
+        rest.append("The model's logits are wrong by one factor and a class bias.")
+    if problem.labelled is not None:
+        rest.append("The labelled rows are random rows of the target, or those of label_next.")
+    return [first, *rest]
+
+
+def _would_change(problem: Problem) -> list[str]:
+    wishes = ["Labels of a few target rows, from the list of rows to label first."]
+    if problem.source is None:
+        wishes.append("A labelled source: rows from before the shift with labels.")
+    if problem.prior is None or problem.prior.kind != "given":
+        wishes.append("A class mix that is known exactly.")
+    if problem.n < 2_000:
+        wishes.append("More target rows.")
+    return wishes
 
 
 def _histogram(p: Matrix) -> list[int]:
     return np.bincount(bin_index(p.max(axis=1), N_BINS), minlength=N_BINS).tolist()
 
 
-def _source_bins(scene: Scene) -> dict[str, Any]:
-    if scene.source is None:
+def _source_bins(source: Source | None) -> dict[str, Any]:
+    if source is None:
         return {"source": None, "source_correct": None, "source_confidence": None}
-    logits, labels = scene.source
-    p = probabilities(logits, 1.0)
-    top, place = p.max(axis=1), bin_index(p.max(axis=1), N_BINS)
-    right = (p.argmax(axis=1) == labels).astype(np.float64)
+    p = source.rows.probabilities(1.0)
+    top = p.max(axis=1)
+    place = bin_index(top, N_BINS)
+    right = (source.rows.predicted == source.labels).astype(np.float64)
     return {
         "source": np.bincount(place, minlength=N_BINS).tolist(),
         "source_correct": np.bincount(place, right, N_BINS).tolist(),
@@ -149,14 +198,28 @@ def _source_bins(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _source_facts(scene: Scene) -> dict[str, Any] | None:
-    if scene.source is None or scene.profile is None:
+def _source_facts(problem: Problem, source: Source | None) -> dict[str, Any] | None:
+    if source is None or problem.source is None:
         return None
-    measured = evaluate(*scene.source)
+    measured = evaluate(*problem.source)
     return {
         "accuracy": measured.accuracy,
         "nll": measured.nll,
         "ece": measured.ece,
-        "temperature": scene.profile.temperature,
-        "confidence": confidence(scene.source[0], 1.0),
+        "temperature": source.temperature,
+        "confidence": float(source.rows.probabilities(1.0).max(axis=1).mean()),
+    }
+
+
+def _risks(judgement: Judgement | None) -> dict[str, Any] | None:
+    """Return the expected share of wrong answers by coverage, with its band."""
+    if judgement is None:
+        return None
+    before, after = judgement.risk_before, judgement.risk_after
+    return {
+        "coverage": COVERAGE.tolist(),
+        "risk_before": [r.value for r in before],
+        "risk_after": [r.value for r in after],
+        "risk_after_low": [r.low for r in after],
+        "risk_after_high": [r.high for r in after],
     }

@@ -1,386 +1,461 @@
-"""Reasons to believe, or not to believe, a calibration without labels: one function a topic.
+"""Findings: everything that is worth a word about the data, one check for each code.
 
-Codes: TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estimates, TP5xx
-the rows themselves. A finding of severity "refuse" takes the map back.
+`CODES` lists all of them: severity, title and advice, with the numbers of a finding in braces.
+TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estimates and labels,
+TP5xx the rows themselves. A finding of severity "refuse" takes the map back.
+
+How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=...)``, the check in
+`CHECKS`, and a line in the manual's table of codes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaincc
 
-from temperance._core.sample import probabilities
-from temperance.calibrate.audit import Z90
+from temperance.calibrate.accuracy import log_odds, share_similar
+from temperance.calibrate.constants import POLICY
 from temperance.calibrate.result import Finding
-from temperance.methods.evidence import (
-    Evidence,
-    jointly,
-    log_odds,
-    noise_floor,
-    shrinkage,
-    total_variation,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from temperance.calibrate.problem import Problem
+    from temperance.calibrate.source import Source
+    from temperance.calibrate.uncertainty import Plausible
+    from temperance.calibrate.verdict import Judgement
 
-    from temperance.calibrate.prior import Prior
-    from temperance.methods.source import SourceProfile
-
-    Vector = NDArray[np.float64]
-
-LEAST_ROWS = 30  # below this nothing is fitted
-FEW_ROWS = 200  # below this intervals are wide and the map mostly the source's
-ROWS_PER_CLASS = 5  # expected rows below which a class mix says nothing about a class
-EXCLUDED = 1e-9  # share of a class that as good as never occurs
-IMPOSSIBLE = 0.02  # share of predictions of such classes, beyond which the prior is wrong
-UNRELATED = 3.0  # standard errors above chance that labels have to be to belong to their logits,
-# and rows of the target with the logits of a source row to be the same rows
-CONTRADICTED = 1.0  # log-odds that the prior demands beyond twice what the rows show
-HALF_KNOWN = 0.25  # share of wrong predictions that is believed to a prior alone, of two classes
-BOUND = 5.0  # log-odds between the estimates beyond which none is believed
-NOVEL = 0.2  # share of rows less typical than 999 in 1,000 source rows
-SAME = 0.1  # share of rows of the target that are also in the source
-RESCALED = 1.5  # factor of the length of the logits worth a word
+UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
+STRAY = 0.02  # share of predictions of excluded classes that is worth a warning
+RESCALED = 1.5  # factor of the logit scale that is worth a word
+NOVEL = 0.2  # share of rows less similar than 999 in 1,000 source rows
+SAME = 0.1  # share of target rows that are also in the source
+APART = 2.0  # log-odds between two estimates that is worth a word
+SEVERITY = ("refuse", "warn", "note")
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What was read: a sample of target rows, their prior, and the source where there is one."""
+class Code(NamedTuple):
+    """One kind of finding."""
 
-    z: NDArray[Any]
-    n: int
-    prior: Prior
-    profile: SourceProfile | None
-    source: tuple[NDArray[Any], NDArray[np.int64]] | None
-    names: list[str]
-
-    @property
-    def predicted(self) -> NDArray[np.intp]:
-        """Return the predicted class of each row."""
-        return self.z.argmax(axis=1)
-
-    @property
-    def mix(self) -> Vector:
-        """Return the share of predictions of each class."""
-        return np.bincount(self.predicted, minlength=self.z.shape[1]) / len(self.z)
+    severity: str
+    title: str
+    advice: str
 
 
-def reasons_to_refuse(scene: Scene) -> Iterator[Finding]:
-    """Yield what makes any map meaningless, before one is fitted."""
-    mix, q = scene.mix, scene.prior.value
-    if scene.n < LEAST_ROWS:
-        yield Finding(
-            "TP301",
-            f"{scene.n} target rows are too few.",
-            {"rows": scene.n, "least": LEAST_ROWS},
-            f"Collect at least {LEAST_ROWS} rows, better {FEW_ROWS} or more.",
-            "refuse",
-        )
+CODES = {
+    "TP101": Code(
+        "refuse",
+        "Every target row is predicted as {class_name!r}.",
+        "Check the input of the model: this looks like broken preprocessing.",
+    ),
+    "TP102": Code(
+        "warn",
+        "Never predicted although expected: {listed}.",
+        "Their rows are hidden among other classes; a bias brings back at most a part.",
+    ),
+    "TP103": Code(
+        "warn",
+        "{share:.0%} of the predictions are of classes whose prior is 0, such as {class_name!r}.",
+        "The map moves most of their rows to other classes. If they do occur, give them a positive "
+        "prior.",
+    ),
+    "TP104": Code(
+        "warn",
+        "The class mix given differs by {distance:.0%} from what the model sees, by more than "
+        "chance.",
+        "If the mix is right, some classes are predicted too often; the map corrects it. Check the "
+        "mix and the order of its classes.",
+    ),
+    "TP105": Code(
+        "note",
+        "No class mix was given: the map changes confidence, and no prediction.",
+        "A class mix, even a rough one, allows to correct predictions: see temperance.about.",
+    ),
+    "TP106": Code(
+        "warn",
+        "The class mix given is doubtful (probability {probability:.0%}): with it the model would "
+        "be less sure of its predictions than without.",
+        "Check the mix and the order of its classes. The map follows it only so far; labels of a "
+        "few rows would tell.",
+    ),
+    "TP201": Code(
+        "warn",
+        "{target:.0%} of the rows look like rows that the model gets right; on the source it is "
+        "{source:.0%}.",
+        "The inputs themselves have changed. Look at some of the rows.",
+    ),
+    "TP202": Code(
+        "note",
+        "The logits are {factor:.2g} times as large as on the source.",
+        "Confidence by itself misleads after such a change; the estimates allow for it.",
+    ),
+    "TP205": Code(
+        "warn",
+        "{share:.0%} of the rows are unlike any source row: perhaps unknown classes.",
+        "Look at these rows. No map can calibrate a class that the model cannot predict.",
+    ),
+    "TP206": Code(
+        "note",
+        "No labelled source was given: the model's temperature at home is not known.",
+        "Labelled rows from before the shift narrow every estimate.",
+    ),
+    "TP301": Code(
+        "refuse",
+        "{rows} target rows are too few.",
+        "Collect at least {least} rows, better {enough} or more.",
+    ),
+    "TP302": Code(
+        "warn",
+        "{rows} target rows are few: intervals are wide.",
+        "Add rows before relying on the map.",
+    ),
+    "TP303": Code(
+        "note",
+        "{classes} of {n_classes} classes are expected in fewer than {least} of the {rows} rows.",
+        "The class mix says little about these classes; their bias is mostly left alone.",
+    ),
+    "TP304": Code(
+        "warn",
+        "The source has only {rows} labelled rows.",
+        "The accuracy of the source, and so every estimate, is uncertain.",
+    ),
+    "TP401": Code(
+        "warn",
+        "The estimates of the accuracy disagree: {low:.0%} to {high:.0%}.",
+        "The intervals are wide for that reason; labels of a few rows would narrow them.",
+    ),
+    "TP403": Code(
+        "refuse",
+        "The temperature is not identified.",
+        "Why: {reason} Give rows that vary.",
+    ),
+    "TP404": Code(
+        "note",
+        "The map is expected to help, but with a probability of {share:.0%} the model's own "
+        "probabilities are better.",
+        "Labels of a few rows would tell.",
+    ),
+    "TP406": Code(
+        "refuse",
+        "Nothing is known but the logits: no class mix, no labelled source, no labelled rows.",
+        "Give at least one of the three: prior=, source= or labelled=.",
+    ),
+    "TP407": Code(
+        "warn",
+        "The labels contradict the estimate made without them: {measured:.0%} of {rows} labelled "
+        "rows are predicted right, {low:.0%} to {high:.0%} had been expected.",
+        "The answer follows the labels. If they were not drawn at random, draw others at random.",
+    ),
+    "TP408": Code(
+        "note",
+        "{rows} labelled rows of the target were used.",
+        "Label the rows that label_next names for a narrower answer.",
+    ),
+    "TP501": Code(
+        "warn",
+        "{share:.1%} of the target rows are also in the source.",
+        "The target must not contain source rows, or nothing is learned about it.",
+    ),
+    "TP502": Code(
+        "warn",
+        "Every source row is predicted right: these may be training rows.",
+        "Use rows that the model was not trained on.",
+    ),
+    "TP503": Code(
+        "refuse",
+        "The labels of the source do not go with its logits: {accuracy:.0%} of the predictions are "
+        "right, and any other order of the labels would do as well.",
+        "Check that rows and classes have the same order in logits and labels.",
+    ),
+    "TP504": Code(
+        "warn",
+        "All logits lie between 0 and 1 and rows do not sum to 1: these look like the sigmoid "
+        "outputs of a multi-label model.",
+        "Multi-label models are not supported: calibrate each label as a binary problem with "
+        "temperance.binary_logits.",
+    ),
+    "TP505": Code(
+        "warn",
+        "The logits look like noise: their columns do not hang together more than chance allows.",
+        "Check that the model was trained and that these are its outputs.",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the checks look at."""
+
+    problem: Problem
+    source: Source | None
+    plausible: Plausible | None = None
+    judgement: Judgement | None = None
+    before_labels: Judgement | None = None
+
+
+def found(code: str, severity: str | None = None, **numbers: Any) -> Finding:
+    """Return a finding with its numbers filled in."""
+    kind = CODES[code]
+    title, advice = kind.title.format(**numbers), kind.advice.format(**numbers)
+    return Finding(code, title, numbers, advice, severity or kind.severity)
+
+
+def find(evidence: Evidence, *, fatal: bool) -> list[Finding]:
+    """Return the findings, most serious first: those that refuse any map, or all others."""
+    checks = FATAL if fatal else CHECKS
+    listed = [finding for check in checks for finding in check(evidence)]
+    return sorted(listed, key=lambda one: SEVERITY.index(one.severity))
+
+
+# ------------------------------------------------------------------------ reasons to refuse
+
+
+def _too_few_rows(e: Evidence) -> Iterator[Finding]:
+    if e.problem.n < POLICY.least_rows:
+        yield found("TP301", rows=e.problem.n, least=POLICY.least_rows, enough=POLICY.few_rows)
+
+
+def _one_class(e: Evidence) -> Iterator[Finding]:
+    mix = e.problem.predicted_mix
     if np.count_nonzero(mix) < 2:
-        k = int(mix.argmax())
-        yield Finding(
-            "TP101",
-            f"Every target row is predicted as {scene.names[k]!r}.",
-            {"class": scene.names[k]},
-            "Check the input of the model: this looks like broken preprocessing.",
-            "refuse",
-        )
-    excluded = float(mix[q <= EXCLUDED].sum())
-    if excluded > IMPOSSIBLE:
-        worst = int(np.where(q <= EXCLUDED, mix, -1).argmax())
-        estimated = scene.prior.kind == "estimated"
-        yield Finding(
-            "TP103",
-            f"{excluded:.0%} of the predictions are of classes that the prior excludes.",
-            {"share": excluded, "class": scene.names[worst]},
-            "The prior was estimated, as if nothing but the class mix had changed; more has. Give "
-            "the mix you expect."
-            if estimated
-            else "Give these classes a positive prior, or check the order of the classes.",
-            "refuse",
-        )
-    missing = 0.5 * float(np.abs(mix - q).sum())
-    if len(q) == 2 and missing > HALF_KNOWN:
-        yield Finding(
-            "TP109",
-            f"By this class mix at least {missing:.0%} of the predictions are wrong, and with two "
-            f"classes nothing else tells whether they are.",
-            {"share": missing, "most": HALF_KNOWN},
-            "Check the prior, that it is of the target and in the order of the classes; if it is "
-            "right, label some rows.",
-            "refuse",
-        )
-    if scene.source is not None and scene.profile is not None:
-        yield from _unrelated(*scene.source, scene.profile.spread)
+        yield found("TP101", class_name=_name(e.problem, int(mix.argmax())))
 
 
-def _unrelated(logits: NDArray[Any], labels: NDArray[np.int64], scale: float) -> Iterator[Finding]:
-    """Yield labels that might as well be those of other rows, by a permutation test.
+def _nothing_known(e: Evidence) -> Iterator[Finding]:
+    p = e.problem
+    if p.prior is None and p.source is None and p.labelled is None:
+        yield found("TP406")
+
+
+def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
+    """Yield source labels that might as well be those of other rows, by a permutation test.
 
     Over all orders of the labels, Σ_i p_{i, y_i} has mean n Σ_k π_k mean p_k and the variance of
     Hoeffding, "A combinatorial central limit theorem", 1951.
     """
-    n, p = len(logits), probabilities(logits, scale)
-    share = np.bincount(labels, minlength=p.shape[1]) / n
-    d = p - p.mean(axis=0) - (p @ share)[:, None] + p.mean(axis=0) @ share
-    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * share)))
+    if e.source is None:
+        return
+    rows, labels = e.source.rows, e.source.labels
+    n, p = len(rows), rows.probabilities(rows.scale or 1.0)
+    d = p - p.mean(axis=0) - (p @ e.source.mix)[:, None] + p.mean(axis=0) @ e.source.mix
+    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * e.source.mix)))
     above = float(np.sum(d[np.arange(n), labels]))
     if above <= UNRELATED * error:
-        hits: NDArray[np.bool_] = logits.argmax(axis=1) == labels
-        right = float(hits.mean())
-        yield Finding(
+        yield found(
             "TP503",
-            f"The labels of the source do not go with its logits: {right:.0%} of the predictions "
-            f"are right, and any other order of the labels would do as well.",
-            {"accuracy": right, "standard_errors": above / error if error > 0 else 0.0},
-            "Check that rows and classes have the same order in logits and labels.",
-            "refuse",
+            accuracy=float((rows.predicted == labels).mean()),
+            standard_errors=above / error if error > 0 else 0.0,
         )
 
 
-def about_amount(scene: Scene) -> Iterator[Finding]:
-    """Yield what the number of rows does not allow."""
-    if LEAST_ROWS <= scene.n < FEW_ROWS:
-        yield Finding(
-            "TP302",
-            f"{scene.n} target rows are few: intervals are wide.",
-            {"rows": scene.n, "enough": FEW_ROWS},
-            "Add rows before relying on the map.",
-            "warn",
-        )
-    per_class = len(scene.z) * scene.prior.value
-    rare = int(np.sum((per_class > 0) & (per_class < ROWS_PER_CLASS)))
-    if rare:
-        yield Finding(
-            "TP303",
-            f"{rare} of {len(per_class)} classes are expected in fewer than {ROWS_PER_CLASS} rows.",
-            {
-                "classes": rare,
-                "effective_rows": float(1 / np.sum(scene.prior.value**2 / len(scene.z))),
-            },
-            "The class mix says little about these classes; their bias is mostly left alone.",
-        )
-    if scene.profile is not None and scene.profile.n < FEW_ROWS:
-        yield Finding(
-            "TP304",
-            f"The source has only {scene.profile.n} labelled rows.",
-            {"rows": scene.profile.n},
-            "Its accuracy, and so every estimate, is uncertain.",
-            "warn",
-        )
+# ----------------------------------------------------------------------------- the class mix
 
 
-def about_classes(scene: Scene) -> Iterator[Finding]:
-    """Yield how the predicted mix compares with the prior."""
-    q, mix, n = scene.prior.value, scene.mix, len(scene.z)
-    distance = total_variation(scene.predicted, q)
-    floor = noise_floor(q, jointly(n, scene.prior.worth))
-    here = q > EXCLUDED
-    chi2 = float(n * np.sum((mix[here] - q[here]) ** 2 / q[here]))
-    p_value = _tail(chi2, max(1, int(here.sum()) - 1))
-    if shrinkage(scene.predicted, q, scene.prior.worth) > 0:
-        most = int(np.argmax(mix - q))
-        check = "" if scene.prior.kind == "estimated" else " Check the prior first."
-        yield Finding(
-            "TP104",
-            f"The model predicts another class mix than the prior: {distance:.0%} of the rows "
-            f"would have to change class, {floor:.1%} is expected by chance.",
-            {"distance": distance, "noise": floor, "p_value": p_value, "most": scene.names[most]},
-            f"At least {distance - floor:.0%} of the predictions are wrong if the prior is right; "
-            f"{scene.names[most]!r} is predicted too often.{check}",
-            "warn",
-        )
-    if scene.prior.kind == "estimated":
-        yield Finding(
-            "TP105",
-            "The class mix was not given: it was estimated, as if nothing but the mix had changed.",
-            {"low": scene.prior.low.tolist(), "high": scene.prior.high.tolist()},
-            "Give the mix you expect; an estimate is not knowledge.",
-            "warn",
-        )
-    missing = np.flatnonzero((mix == 0) & (q * n >= ROWS_PER_CLASS))
+def _mix_unstated(e: Evidence) -> Iterator[Finding]:
+    if e.problem.prior is None:
+        yield found("TP105")
+
+
+def _mix_differs(e: Evidence) -> Iterator[Finding]:
+    mix = None if e.plausible is None else e.plausible.mix
+    if mix is None or mix.shrinkage == 0:
+        return
+    yield found("TP104", distance=mix.distance, believed=mix.shrinkage)
+    if mix.probability < POLICY.doubted_mix:
+        yield found("TP106", probability=mix.probability, confidence_rise=mix.confidence_rise)
+
+
+def _excluded_but_predicted(e: Evidence) -> Iterator[Finding]:
+    p = e.problem
+    if p.prior is None:
+        return
+    none = p.prior.value <= POLICY.excluded
+    share = float(p.predicted_mix[none].sum())
+    if share > STRAY:
+        worst = int(np.where(none, p.predicted_mix, -1).argmax())
+        yield found("TP103", share=share, class_name=_name(p, worst))
+
+
+def _expected_but_absent(e: Evidence) -> Iterator[Finding]:
+    p = e.problem
+    if p.prior is None:
+        return
+    expected = p.prior.value * len(p.target)
+    missing = np.flatnonzero((p.predicted_mix == 0) & (expected >= POLICY.rows_per_class))
     if len(missing):
-        listed = ", ".join(repr(scene.names[int(k)]) for k in missing[:5])
-        yield Finding(
-            "TP102",
-            f"Never predicted although expected: {listed}.",
-            {"classes": [scene.names[int(k)] for k in missing]},
-            "Their rows are hidden among other classes; a bias brings back at most a part.",
-            "warn",
-        )
+        names = [_name(p, int(k)) for k in missing]
+        yield found("TP102", listed=", ".join(map(repr, names[:5])), classes=names)
 
 
-def about_shift(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
-    """Yield what kind of shift the rows show against the source."""
-    profile = scene.profile
-    if profile is None or scene.source is None or evidence is None:
+# --------------------------------------------------------------------------------- the shift
+
+
+def _no_source(e: Evidence) -> Iterator[Finding]:
+    if e.source is None:
+        yield found("TP206")
+
+
+def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
+    if e.source is None or e.plausible is None or not e.plausible.estimates:
         return
-    scale = evidence.undone / profile.temperature
-    if not 1 / RESCALED < scale < RESCALED:
-        yield Finding(
-            "TP202",
-            f"The logits are {scale:.2g} times as large as on the source.",
-            {"factor": scale},
-            "Confidence alone misleads then; typicality and class mix decide.",
-        )
-    here, typical = evidence.estimates.get("typical", 1.0), 1 - profile.error
-    drop = typical - here
-    if drop > 2 * np.sqrt(typical * (1 - typical) * (1 / profile.n + 1 / len(scene.z))):
-        yield Finding(
-            "TP201",
-            f"{here:.0%} of the rows look like rows the model gets right; on the "
-            f"source it is {typical:.0%}.",
-            {"target": here, "source": typical},
-            "The inputs themselves have changed (covariate shift).",
-            "warn",
-        )
-        if scene.prior.kind == "estimated":
-            yield Finding(
-                "TP108",
-                "The class mix was estimated as if nothing else had changed, but the rows have.",
-                {"target": here, "source": typical},
-                "Give the mix you expect; if it is only roughly known, say so with about() or a "
-                "range for each class.",
-                "refuse",
-            )
-    novel = float(np.mean(profile.typicality(scene.z) < np.quantile(profile.scores, 0.001)))
-    if novel > NOVEL:
-        yield Finding(
-            "TP205",
-            f"{novel:.0%} of the rows are unlike any source row: perhaps unknown classes.",
-            {"share": novel},
-            "Look at these rows. No map can calibrate a class that the model cannot predict.",
-            "warn",
-        )
-    if scene.prior.kind != "estimated":  # which a change of the mix explains by construction
-        yield from _label_shift(scene)
-
-
-def _label_shift(scene: Scene) -> Iterator[Finding]:
-    """Compare the predicted mix with the one that a change of the class mix alone would give."""
-    assert scene.source is not None  # noqa: S101
-    logits, labels = scene.source
-    k, q = scene.z.shape[1], scene.prior.value
-    confusion = np.zeros((k, k))
-    np.add.at(confusion, (labels, logits.argmax(axis=1)), 1)
-    count = confusion.sum(axis=1)
-    if (count[q > 0] < ROWS_PER_CLASS).any():
+    estimates = e.plausible.estimates[0]
+    if not 1 / RESCALED < estimates.scale_ratio < RESCALED:
+        yield found("TP202", factor=estimates.scale_ratio)
+    if e.problem.n_classes == 2:
         return
-    expected = q @ (confusion / np.maximum(count, 1)[:, None])
-    error = expected * (1 - expected) / len(scene.z) + (q**2 / np.maximum(count, 1)) @ (
-        (confusion / np.maximum(count, 1)[:, None])
-        * (1 - confusion / np.maximum(count, 1)[:, None])
-    )
-    chi2 = float(np.sum((scene.mix - expected) ** 2 / np.maximum(error, 1e-12)))
-    p_value = _tail(chi2 * (k - 1) / k, k - 1)  # K terms of mean 1, but their roots sum to zero
-    moved = 0.5 * float(np.abs(count / count.sum() - q).sum())
-    only = p_value > 0.01
-    if moved > 2 * noise_floor(q, int(count.sum())) and only:
-        yield Finding(
-            "TP204",
-            f"The class mix differs from the source's by {moved:.0%}, and that alone explains the "
-            f"predictions (label shift).",
-            {"moved": moved, "p_value": p_value},
-            "A class bias is the right correction.",
-        )
+    weight = e.source.weights(None if e.plausible.mix is None else e.plausible.mix.value)
+    error = e.source.error(weight)
+    home, here = 1 - error, share_similar(e.problem.sample, e.source, weight, error)
+    noise = home * (1 - home) * (1 / len(e.source.labels) + 1 / len(e.problem.sample))
+    if home - here > 2 * np.sqrt(noise):
+        yield found("TP201", target=here, source=home)
+    similarity = e.source.similarity_of(e.problem.sample)
+    share = float(np.mean(similarity < np.quantile(e.source.similarity, 0.001)))
+    if share > NOVEL:
+        yield found("TP205", share=share)
 
 
-def _tail(chi2: float, freedom: int) -> float:
-    """Probability of a larger chi-squared; scipy.stats has it too but takes seconds to import."""
-    return float(gammaincc(freedom / 2, chi2 / 2))
+# ------------------------------------------------------------------------- the amount of data
 
 
-def about_prior(scene: Scene, evidence: Evidence | None) -> Iterator[Finding]:
-    """Yield a prior by which more predictions are wrong than the rows show.
+def _few_rows(e: Evidence) -> Iterator[Finding]:
+    if POLICY.least_rows <= e.problem.n < POLICY.few_rows:
+        yield found("TP302", rows=e.problem.n, enough=POLICY.few_rows)
+    if e.source is not None and len(e.source.labels) < POLICY.few_rows:
+        yield found("TP304", rows=len(e.source.labels))
 
-    At least the distance between predicted mix and prior is wrong, if the prior is right. Whether
-    rows look like rows that the model knows does not depend on the prior. A shift that shows in the
-    class mix shows in the rows too, in log-odds at least half as much; where it does not, the prior
-    is wrong.
-    """
-    if evidence is None or scene.profile is None or "typical" not in evidence.estimates:
+
+def _rare_classes(e: Evidence) -> Iterator[Finding]:
+    p = e.problem
+    if p.prior is None:
         return
-    typical, allowed = evidence.estimates["typical"], evidence.allowed
-    noise = typical * (1 - typical) * (1 / len(scene.z) + 1 / scene.profile.effective)
-    seen = log_odds(typical - Z90 * float(np.sqrt(noise)))
-    home = max(log_odds(1 - scene.profile.error), seen)
-    gap = (home - log_odds(allowed)) - 2 * (home - seen)
-    if gap > CONTRADICTED:
-        yield Finding(
-            "TP106",
-            f"The prior contradicts the data: it allows at most {allowed:.0%} right predictions, "
-            f"but {typical:.0%} of the rows look like rows the model gets right.",
-            {"typical": typical, "allowed": allowed, "gap": gap, "bound": CONTRADICTED},
-            "Check the prior and the order of its classes. Say how well it is known, with about() "
-            "or a range for each class.",
-            "refuse",
+    expected = p.n * p.prior.value
+    rare = int(np.sum((p.prior.value > POLICY.excluded) & (expected < POLICY.rows_per_class)))
+    if rare:
+        yield found(
+            "TP303",
+            classes=rare,
+            n_classes=p.n_classes,
+            least=POLICY.rows_per_class,
+            rows=p.n,
         )
 
 
-def about_estimates(evidence: Evidence | None) -> Iterator[Finding]:
-    """Yield how far the independent estimates of accuracy agree."""
-    if evidence is None:
+# ------------------------------------------------------------------- the estimates and labels
+
+
+def _estimates_disagree(e: Evidence) -> Iterator[Finding]:
+    if e.plausible is None or e.problem.labelled is not None:
         return
-    spread = evidence.spread
-    numbers = {**evidence.estimates, "spread": spread}
-    if spread > BOUND:
-        yield Finding(
-            "TP402",
-            "The estimates of the accuracy contradict each other.",
-            numbers | {"bound": BOUND},
-            "Label some rows, from the list of rows to label first, and audit the calibration.",
-            "refuse",
-        )
-    elif spread > BOUND / 2:
-        yield Finding(
-            "TP401",
-            "The estimates of the accuracy disagree.",
-            numbers,
-            "The intervals are wide for that reason; labels of a few rows would narrow them.",
-            "warn",
-        )
+    for estimates in e.plausible.estimates[:1]:
+        values = list(estimates.values.values())
+        low, high = min(values), max(values)
+        if log_odds(high) - log_odds(low) > APART:
+            yield found("TP401", low=low, high=high, estimates=estimates.values)
 
 
-def about_rows(scene: Scene) -> Iterator[Finding]:
-    """Yield what is odd about the rows themselves."""
-    if scene.source is None:
+def _may_be_worse(e: Evidence) -> Iterator[Finding]:
+    judged = e.judgement
+    if judged is not None and judged.verdict == "improved" and judged.probability < 1 - 1e-3:
+        yield found("TP404", share=1 - judged.probability, gain_low=judged.gain.low)
+
+
+def _labels_used(e: Evidence) -> Iterator[Finding]:
+    few, before = e.problem.labelled, e.before_labels
+    if few is None:
         return
-    logits, labels = scene.source
-    if (logits.argmax(axis=1) == labels).all():
-        yield Finding(
-            "TP502",
-            "Every source row is predicted right: these may be training rows.",
-            {"source_rows": len(labels)},
-            "Use rows that the model was not trained on.",
-            "warn",
-        )
-    share, chance = _shared_rows(logits, scene.z)
-    error = np.sqrt((chance + 1 / len(logits)) / len(scene.z))
-    if share - chance > UNRELATED * error:
-        yield Finding(
-            "TP501",
-            f"{share - chance:.1%} of the target rows are also in the source.",
-            {"share": share, "by_chance": chance},
-            "The target must not contain source rows, or nothing is learned about it.",
-            "warn" if share - chance > SAME else "note",
-        )
+    yield found("TP408", rows=len(few.labels))
+    if before is None:
+        return
+    right = float((few.logits.argmax(axis=1) == few.labels).mean())
+    low, high = before.accuracy_before.low, before.accuracy_before.high
+    expected = before.accuracy_before.value
+    sampling = np.sqrt(expected * (1 - expected) / len(few.labels))
+    width = np.hypot((high - low) / 2, 1.645 * sampling)
+    if abs(right - expected) > 1.5 * width:
+        yield found("TP407", measured=right, rows=len(few.labels), low=low, high=high)
 
 
-def _shared_rows(source: NDArray[Any], target: NDArray[Any]) -> tuple[float, float]:
-    """Share of target rows whose logits a source row has, and how many have them by chance.
+# ------------------------------------------------------------------------- the rows themselves
+
+
+def _source_all_right(e: Evidence) -> Iterator[Finding]:
+    if e.source is not None and (e.source.rows.predicted == e.source.labels).all():
+        yield found("TP502", source_rows=len(e.source.labels))
+
+
+def _rows_shared(e: Evidence) -> Iterator[Finding]:
+    """Yield target rows that are also source rows.
 
     Neighbours and trees vote, half precision and one-logit heads know few numbers: different rows
     then have the same logits. As many of the target do as source rows find a second one like them.
     """
+    if e.problem.source is None:
+        return
+    source, target = e.problem.source.logits, e.problem.raw[:, e.problem.active]
     with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
         rows, others = (np.ascontiguousarray(z, dtype=np.float32) for z in (source, target))
     times = Counter(row.tobytes() for row in rows)
     share = float(np.mean([row.tobytes() in times for row in others]))
-    return share, sum(count for count in times.values() if count > 1) / len(rows)
+    chance = sum(count for count in times.values() if count > 1) / len(rows)
+    error = np.sqrt((chance + 1 / len(rows)) / len(others))
+    if share - chance > UNRELATED * error:
+        severity = "warn" if share - chance > SAME else "note"
+        yield found("TP501", severity, share=share - chance, by_chance=chance)
+
+
+def _looks_multi_label(e: Evidence) -> Iterator[Finding]:
+    z = e.problem.raw
+    inside = bool((z >= 0).all() and (z <= 1).all())
+    if inside and float(np.ptp(z)) > 0.5:
+        yield found("TP504", sums_from=float(z.sum(axis=1).min()), to=float(z.sum(axis=1).max()))
+
+
+def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
+    """Yield columns that are independent of each other: a trained model's logits never are.
+
+    Independent columns of n rows have squared correlations of mean 1/n once the row mean, which
+    ties them together, is given back.
+    """
+    z = e.problem.raw[:2_000, e.problem.active].astype(np.float64)
+    n, k = z.shape
+    largest = float(np.abs(z).max())
+    if k < 5 or n < 100 or not 0 < largest < np.inf:
+        return
+    z /= largest  # so that no square overflows
+    scale = z.std(axis=0)
+    if (scale == 0).any():
+        return
+    u = (z - z.mean(axis=0)) / scale
+    squares = (u[:, :200].T @ u[:, :200] / n) ** 2
+    m = squares.shape[0]
+    mean = (squares.sum() - m) / (m * (m - 1))
+    if mean < 1.5 / n:
+        yield found("TP505", mean_squared_correlation=float(mean), by_chance=1 / n)
+
+
+def _name(problem: Problem, place: int) -> str:
+    return problem.names[int(problem.active[place])]
+
+
+FATAL = (_too_few_rows, _one_class, _nothing_known, _labels_of_other_rows)
+CHECKS = (
+    _mix_unstated,
+    _mix_differs,
+    _excluded_but_predicted,
+    _expected_but_absent,
+    _no_source,
+    _rows_unlike_source,
+    _few_rows,
+    _rare_classes,
+    _estimates_disagree,
+    _may_be_worse,
+    _labels_used,
+    _source_all_right,
+    _rows_shared,
+    _looks_multi_label,
+    _looks_like_noise,
+)

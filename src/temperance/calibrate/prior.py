@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-DRAWS = 8  # plausible priors that are tried where one is not known exactly
-
 
 @dataclass(frozen=True)
 class Prior:
@@ -35,7 +33,7 @@ class Prior:
     Attributes
     ----------
     value : array of shape (K,)
-    kind : {"given", "about", "range", "estimated"}
+    kind : {"given", "about", "range"}
     low, high : arrays of shape (K,)
         Equal to ``value`` when it is given exactly.
     rows : float
@@ -57,22 +55,23 @@ class Prior:
         return bool(np.array_equal(self.low, self.high))
 
     @property
-    def worth(self) -> float:
-        """Return how many rows one would have to count to know it as well; infinite when exact."""
+    def equivalent_sample_size(self) -> float:
+        """Return how many counted rows tell the mix as well; infinite when it is exact."""
         if self.exact or np.isfinite(self.rows):
             return self.rows
-        variance = (self.high - self.low) ** 2 / 12  # of anything between the ends
+        variance = (self.high - self.low) ** 2 / 12  # of a uniform draw between the ends
         return float(np.sum(self.value * (1 - self.value)) / variance.sum())
 
-    def plausible(self, generator: np.random.Generator) -> list[Vector]:
-        """Return priors that the knowledge allows; none where it is exact."""
-        if self.exact:
-            return []
+    def restricted(self, classes: NDArray[np.intp]) -> Prior:
+        """Return the mix of some classes only; what a count has not seen is not excluded.
+
+        A count of so many rows that misses a class is no proof that the class never occurs: half a
+        row is added to each class.
+        """
+        value, low, high = (part[classes] for part in (self.value, self.low, self.high))
         if np.isfinite(self.rows):
-            draws = generator.dirichlet(np.maximum(self.value * self.rows, 1e-3), size=DRAWS)
-        else:
-            draws = generator.uniform(self.low, self.high, size=(DRAWS, len(self.value)))
-        return [d / d.sum() for d in draws]
+            value = value * self.rows + 0.5
+        return replace(self, value=value / value.sum(), low=low, high=high)
 
 
 def about(prior: object, rows: float = 100) -> Prior:
@@ -100,8 +99,8 @@ def about(prior: object, rows: float = 100) -> Prior:
     return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n, keys)
 
 
-def exactly(prior: object, n_classes: int, classes: Sequence[object] | None = None) -> Prior:
-    """Return a prior that is known: probabilities, or a range for each class."""
+def as_prior(prior: object, n_classes: int, classes: Sequence[object] | None = None) -> Prior:
+    """Return a class mix as stated: probabilities, a range for each class, or `about`."""
     prior = in_columns(prior, n_classes, classes)
     if isinstance(prior, Prior):
         return prior

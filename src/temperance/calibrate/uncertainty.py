@@ -1,127 +1,254 @@
-"""What the accuracy on a target may be, and the map for each of it.
+"""What the map may be: plausible maps with their weights, and the one map nearest to all of them.
 
-The log-odds of the estimated accuracy of the model's own predictions have a standard error: what
-the method itself misses, more where its estimates disagree; what sampling adds; and what a prior
-does that is not known exactly. The maps for both ends of the 90 % interval are those that the
-evidence would have given.
+A plausible map meets a class mix and an accuracy. The class mix is the stated one, or, with the
+probability that the stated one is wrong, none (b = 0); the accuracy is near one of its estimates
+(`accuracy`). The map that is used minimises the expected log score over all of them: it is the map
+nearest to their mixture, so that doubt by itself lowers confidence and shrinks the bias.
 
-A bias adds to that. Where it changes a share m of the predictions, how often the new ones are right
-follows from nothing that was seen, and the log-odds of the map's mean confidence are off by another
-MOVED · m: the ends are moved apart by as much.
+Every interval is one over the plausible maps, each taken for the truth in turn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
-from temperance._core.sample import Sample
-from temperance._core.stats import Interval
-from temperance.calibrate.audit import Z90
-from temperance.maps import BiasedTemperature, Map, Temperature
-from temperance.methods.evidence import CHANCE, Evidence, expit, gather_evidence, log_odds
-from temperance.methods.matching import Biases, match_biased_confidence, match_confidence
-from temperance.methods.prior_matched import solve, solve_without_source
-from temperance.methods.source import SourceProfile
+from temperance._core.stats import Z90, Interval
+from temperance.calibrate.accuracy import (
+    Estimates,
+    estimate_with_source,
+    estimate_without_source,
+    log_odds,
+    share_similar,
+)
+from temperance.calibrate.constants import FITTED, NUMERICAL, POLICY
+from temperance.calibrate.solve import (
+    BiasAt,
+    match_accuracy,
+    match_confidence,
+    match_mix,
+    project,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.calibrate.findings import Scene
+    from temperance.calibrate.problem import Logits, Problem
+    from temperance.calibrate.source import Source
 
-    Solution = tuple[float, NDArray[np.float64]]
+    Matrix = NDArray[np.float64]
 
-MODEL_ERROR = 0.25  # standard error of the accuracy estimate in log-odds where its parts agree,
-DISAGREEMENT = 0.3  # what each unit of their spread adds,
-ALONE = 0.45  # its size where there is one estimate (two classes),
-BLIND_ERROR = 1.0  # and without a source: what it misses on the shifts of the docs
-MOVED = 1.4  # of the confidence after a bias, for each prediction that it changes: see there too
+NEGLIGIBLE = 0.02  # probability of an explanation that is left out
 
 
 @dataclass(frozen=True)
-class Beliefs:
-    """Maps for the estimated accuracy and for the ends of what may be, and what each implies.
+class Mix:
+    """The stated class mix against the model's own mean probabilities.
 
     Attributes
     ----------
-    accuracy : Interval
-        Of the model's own predictions.
-    maps : tuple of three maps
-        For ``accuracy.value``, and where the map should be the least and the most sure.
+    value : array of shape (K,)
+        The mix that maps meet on the sample.
+    shrinkage : float
+        From 0, the model's own mean probabilities, to 1, the stated mix.
+    distance : float
+        Total variation between the stated mix and the model's own mean probabilities.
+    confidence_rise : float
+        Change of the log-odds of the mean confidence by meeting the mix, per unit of distance.
+    probability : float
+        That the stated mix is right.
     """
 
-    accuracy: Interval
-    maps: tuple[Map, Map, Map]
+    value: Matrix
+    shrinkage: float
+    distance: float
+    confidence_rise: float
+    probability: float
 
 
-def believe(
-    scene: Scene, generator: np.random.Generator, *, bias: bool
-) -> tuple[Evidence | None, Beliefs]:
-    """Return the evidence, where there is a source, and what is believed."""
-    sample, q, profile = Sample(scene.z), scene.prior.value, scene.profile
-    if profile is None:
-        t, b = solve_without_source(sample, q, scene.prior.worth, bias=bias, seed=generator)
-        accuracy = around(sample.beliefs(t).sure, BLIND_ERROR)
-        evidence = None
-        ends = [(match_confidence(sample, max(a, CHANCE / len(q)), t), b) for a in accuracy]
-    else:
-        evidence = gather_evidence(sample, q, profile, scene.prior.worth)
-        # A doubtful prior may be right all the same: its interval lies inside.
-        told = evidence if scene.prior.exact else gather_evidence(sample, q, profile)
-        doubt = _prior_error(sample, scene, generator)
-        both = [
-            around(e.accuracy, standard_error(e, profile, len(sample), doubt))
-            for e in (evidence, told)
-        ]
-        accuracy = Interval(evidence.accuracy, min(i.low for i in both), max(i.high for i in both))
-        ends = [solve(sample, q, profile, evidence.at(a), bias=bias) for a in accuracy]
-        if bias and evidence.shrink > 0:
-            ends = _moved_apart(Biases(sample, q), evidence.shrink, ends)
-    maps = tuple(BiasedTemperature(t, b) if bias else Temperature(t) for t, b in ends)
-    return evidence, Beliefs(accuracy, maps)  # pyright: ignore[reportArgumentType]
+@dataclass(frozen=True, eq=False)
+class Plausible:
+    """Maps that may be right, with their weights.
+
+    Attributes
+    ----------
+    weights : array of shape (m,)
+    temperatures : array of shape (m,)
+    biases : array of shape (m, K)
+    centre : BiasAt
+        The map nearest to the mixture.
+    estimates : tuple of Estimates
+        Behind the maps: with the stated mix first, where there is one.
+    mix : Mix or None
+    """
+
+    weights: Matrix
+    temperatures: Matrix
+    biases: Matrix
+    centre: BiasAt
+    estimates: tuple[Estimates, ...] = ()
+    mix: Mix | None = None
+
+    def truths(self, rows: Logits) -> list[Matrix]:
+        """Return the probabilities of the rows by each map."""
+        pairs = zip(self.temperatures, self.biases, strict=True)
+        return [rows.probabilities(float(t), b) for t, b in pairs]
+
+    def interval(self, values: Matrix, *, sampling: float = 0.0, floor: float = 0.0) -> Interval:
+        """Return the mean of a quantity over the maps, with its 90 % interval.
+
+        ``sampling`` is a standard error that comes on top, ``floor`` a bias of the measurement that
+        only the upper end has to hold.
+        """
+        order = np.argsort(values, kind="stable")
+        weight = self.weights[order] / self.weights.sum()
+        at = np.cumsum(weight) - weight / 2
+        tail = (1 - POLICY.level) / 2
+        low, high = np.interp([tail, 1 - tail], at, values[order])
+        value = float(weight @ values[order])
+        reach = Z90 * sampling
+        return Interval(
+            value,
+            min(value, value - float(np.hypot(max(value - low, 0), reach))),
+            max(value, value + float(np.hypot(max(high - value, 0) + floor, reach))),
+        )
 
 
-def around(accuracy: float, error: float) -> Interval:
-    """Return the 90 % interval of an accuracy, by the standard error of its log-odds."""
-    centre = log_odds(accuracy)
-    return Interval(accuracy, expit(centre - Z90 * error), expit(centre + Z90 * error))
+def plausible_maps(
+    problem: Problem, source: Source | None, *, trusted: bool = False
+) -> Plausible | None:
+    """Return the maps that may be right without labels; None where nothing is known.
+
+    A ``trusted`` class mix is taken as right.
+    """
+    sample = problem.sample
+    _ = sample.scale  # raises NotIdentified where logits are constant
+    start = 1.0 if source is None else source.temperature
+    mix = None if problem.prior is None else _weigh_mix(problem, source, start)
+    if mix is not None and trusted:
+        mix = replace(mix, probability=1.0)
+    explanations: list[tuple[float, Matrix | None, Estimates]] = []
+    if mix is not None and (source is None or mix.probability > NEGLIGIBLE):
+        found = (
+            estimate_without_source(sample, mix.value)
+            if source is None
+            else estimate_with_source(sample, source, mix.value)
+        )
+        explanations.append((1.0 if source is None else mix.probability, mix.value, found))
+    doubt = 1.0 - sum(weight for weight, _, _ in explanations)
+    if source is not None and doubt > NEGLIGIBLE:
+        explanations.append((doubt, None, estimate_with_source(sample, source, None)))
+    if not explanations:
+        return None
+    sharpest = NUMERICAL.sharpest_without_source if source is None else NUMERICAL.sharpest
+    maps: list[BiasAt] = []
+    weights: list[float] = []
+    for weight, met, estimates in explanations:
+        least = sharpest * min(1.0, estimates.scale_ratio)
+        limits = start * least, start * NUMERICAL.widest
+        for a, mass in zip(*estimates.nodes(problem.n_classes), strict=True):
+            maps.append(_solve(sample, float(a), met, start, limits, maps))
+            weights.append(weight * float(mass))
+    estimates = tuple(found for _, _, found in explanations)
+    return mixture(problem, np.array(weights), maps, estimates, mix)
 
 
-def standard_error(evidence: Evidence, profile: SourceProfile, n: int, doubt: float) -> float:
-    """Return that of the log-odds of the accuracy: of the method, of sampling and of the prior."""
-    a, e = min(max(evidence.accuracy, 0.01), 0.99), profile.error
-    sampling = 1 / (n * a * (1 - a)) + 1 / (profile.effective * e * (1 - e))
-    model = MODEL_ERROR if len(evidence.estimates) > 1 else ALONE
-    return float(np.sqrt(model**2 + (DISAGREEMENT * evidence.spread) ** 2 + sampling + doubt**2))
+def _solve(
+    sample: Logits,
+    accuracy: float,
+    mix: Matrix | None,
+    start: float,
+    limits: tuple[float, float],
+    before: list[BiasAt],
+) -> BiasAt:
+    """Return the map of an accuracy and a mix, looked for from the last one that was found."""
+    if mix is None:
+        t = match_confidence(sample, accuracy, start, limits)
+        return BiasAt(t, np.zeros(sample.n_classes))
+    first = before[-1] if before else BiasAt(start, np.zeros(sample.n_classes))
+    return match_accuracy(sample, accuracy, mix, first, limits)
 
 
-def _prior_error(sample: Sample, scene: Scene, generator: np.random.Generator) -> float:
-    """Of the log-odds of the accuracy, from not knowing the prior exactly."""
-    assert scene.source is not None  # noqa: S101
-    priors = scene.prior.plausible(generator)
-    if not priors:
+def mixture(
+    problem: Problem,
+    weights: Matrix,
+    maps: list[BiasAt],
+    estimates: tuple[Estimates, ...],
+    mix: Mix | None,
+) -> Plausible:
+    """Return plausible maps with the one map nearest to their mixture."""
+    sample, weights = problem.sample, weights / weights.sum()
+    probabilities = np.zeros_like(sample.z)
+    for weight, one in zip(weights, maps, strict=True):
+        probabilities += weight * sample.probabilities(*one)
+    moves = problem.bias and any(one.bias.any() for one in maps)
+    start = maps[int(weights.argmax())]
+    if not moves:
+        start = BiasAt(start.temperature, np.zeros(problem.n_classes))
+    return Plausible(
+        weights=weights,
+        temperatures=np.array([one.temperature for one in maps]),
+        biases=np.array([one.bias for one in maps]),
+        centre=project(sample, probabilities, start, bias=moves),
+        estimates=estimates,
+        mix=mix,
+    )
+
+
+def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> Mix:
+    """Return how far the stated mix is believed.
+
+    A mix that was counted on few rows, or that differs from the model's own mean probabilities by
+    no more than chance, is drawn towards these (positive-part James-Stein). A mix that makes the
+    model less sure of its predictions cuts through rows that lie together, and is likely wrong.
+    """
+    prior = problem.prior
+    assert prior is not None  # noqa: S101 - the caller has seen to it
+    k, whole = problem.n_classes, problem.target.probabilities(temperature).mean(axis=0)
+    distance = prior.value - whole
+    chi2 = float(np.sum(distance**2 / (prior.value + whole + 1e-12))) * 2
+    noise = (k - 1) * (1 / prior.equivalent_sample_size + 1 / len(problem.target))
+    shrinkage = max(0.0, 1 - NUMERICAL.label_shrinkage * noise / max(chi2, 1e-12))
+    own = problem.sample.probabilities(temperature)
+    value = np.maximum(own.mean(axis=0) + shrinkage * distance, POLICY.excluded)
+    value /= value.sum()
+    variation = 0.5 * float(np.abs(distance).sum())
+    if source is None or shrinkage == 0:
+        return Mix(value, shrinkage, variation, 0.0, 1.0)
+    bias = match_mix(problem.sample, temperature, value, np.zeros(k))
+    met = problem.sample.probabilities(temperature, bias)
+    rise = log_odds(float(met.max(axis=1).mean())) - log_odds(float(own.max(axis=1).mean()))
+    rise /= max(shrinkage * variation, 0.02)
+    odds = FITTED.mix_odds + FITTED.mix_slope * rise
+    odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
+    if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < 1e-3:
+        odds += POLICY.repeated_mix
+    return Mix(value, shrinkage, variation, rise, float(expit(odds)))
+
+
+def _fall_of_similarity(sample: Logits, source: Source) -> float:
+    """Return the fall of the log-odds of `similar` since the source, from 0 to 3.
+
+    The model's own class means are a witness against a stated mix only as far as its rows are such
+    as it knows.
+    """
+    if sample.n_classes == 2:
         return 0.0
-    profiles = [(q, SourceProfile.of(*scene.source, q)) for q in priors]
-    return float(np.std([log_odds(gather_evidence(sample, *pair).accuracy) for pair in profiles]))
+    weight = source.weights(None)
+    error = source.error(weight)
+    here = log_odds(share_similar(sample, source, weight, error))
+    return float(np.clip(log_odds(1 - error) - here, 0.0, 3.0))
 
 
-def _moved_apart(biases: Biases, shrink: float, solutions: list[Solution]) -> list[Solution]:
-    """Return the solutions, the ends less and more sure by what a bias leaves unknown.
-
-    A calibrated map is at least as sure as one that always says the most frequent class.
-    """
-    sample, (t, b) = biases.sample, solutions[0]
-    moved = float(((sample.z / t + b).argmax(axis=1) != sample.predicted).mean())
-    if moved == 0:
-        return solutions
-    said = [sample.beliefs(*one) for one in solutions]
-    middle, *ends = (log_odds(one.sure) for one in said)
-    least = min(log_odds(float(said[0].share.max())) + np.log(CHANCE), *ends)
-    further = [solutions[0]]
-    for sign, (start, _), end in zip((-1, 1), solutions[1:], ends, strict=True):
-        sure = middle + sign * np.hypot(end - middle, Z90 * MOVED * moved)
-        t = match_biased_confidence(biases, shrink, expit(max(sure, least)), start)
-        further.append((t, shrink * biases.at(t)))
-    return further
+def with_maps(plausible: Plausible, centre: BiasAt, maps: list[BiasAt]) -> Plausible:
+    """Return equally plausible maps around another centre."""
+    return replace(
+        plausible,
+        weights=np.full(len(maps), 1 / len(maps)),
+        temperatures=np.array([one.temperature for one in maps]),
+        biases=np.array([one.bias for one in maps]),
+        centre=centre,
+    )

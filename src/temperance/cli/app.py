@@ -47,6 +47,7 @@ def calibrate(
     *,
     prior: str | None = None,
     source: Path | None = None,
+    labelled: Path | None = None,
     out: OptionalOut = None,
     report: Path | None = None,
     min_accuracy: MinAccuracy = None,
@@ -67,6 +68,8 @@ def calibrate(
         Class mix of the target: a JSON file, numbers with commas, 'uniform' or 'source'.
     source
         Labelled rows from before the shift.
+    labelled
+        A few labelled rows of the target: random ones, or those that the report asks for.
     out
         Where to save the calibration (JSON).
     report
@@ -86,19 +89,21 @@ def calibrate(
         inputs.Output("--out", out, inputs.ARTEFACT),
         inputs.Output("--report", report, inputs.PAGE),
     ]
-    inputs.check_outputs(written, target, source, prior, classes)
+    inputs.check_outputs(written, target, source, labelled, prior, classes)
     with output.working("reading"):
         rows = inputs.read_table(target, classes, keep="logits", content=content)
-        labelled = None
-        if source is not None:
-            labelled = inputs.read_labelled(source, classes, None, rows.classes, content)
-            inputs.check_same_names(labelled.classes, rows.classes, str(source))
+        before, some = (
+            None if path is None else inputs.read_beside(path, classes, rows, content)
+            for path in (source, labelled)
+        )
+    names = next((t.classes for t in (rows, before, some) if t and t.classes), None)
     with output.working("calibrating"):
         calibration = fit(
             rows.logits,
-            inputs.read_prior(prior, rows, labelled),
-            None if labelled is None else (labelled.logits, labelled.labels),
-            classes=rows.classes or (labelled.classes if labelled else None),
+            inputs.read_prior(prior, rows, before, names),
+            inputs.pair_of(before),
+            labelled=inputs.pair_of(some),
+            classes=names,
             bias=bias,
             seed=seed,
         )
@@ -305,7 +310,7 @@ def report(
         content = "probabilities" if probabilities else "logits"
         rows = inputs.read_labelled(labelled, classes, labels, names, content)
         inputs.check_same_names(names, rows.classes, calibration.name)
-        audit = held.audit(rows.logits, rows.labels, groups=rows.groups)
+        audit = held.audit(*inputs.pair_of(rows), groups=rows.groups)
     page.to_html(held, out, audit=audit)
     output.show_files({"report": out})
     return 0

@@ -19,6 +19,7 @@ EXAMPLES = {
   temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
   temperance calibrate forest.csv --probabilities --prior uniform
   temperance calibrate week.parquet --source val.npz --min-accuracy 0.85
+  temperance calibrate week.parquet --source val.npz --labelled thirty.csv
 
 The prior is the class mix of the target. prior.json holds a list in the order
 of the classes, or an object by class name; a pair [low, high] is a range, and

@@ -71,6 +71,20 @@ def read_labelled(
     return table
 
 
+def read_beside(
+    path: Path, classes: str | None, rows: formats.Table, content: formats.Content
+) -> formats.Table:
+    """Read labelled rows that go with others, whose classes they share."""
+    table = read_labelled(path, classes, None, rows.classes, content)
+    check_same_names(table.classes, rows.classes, str(path))
+    return table
+
+
+def pair_of(table: formats.Table | None) -> Any:
+    """Return logits and labels as the library takes them."""
+    return None if table is None else (table.logits, table.labels)
+
+
 def read_classes(text: str) -> list[str]:
     """Return class names from a JSON list in a file, or from ``cat,dog,owl``."""
     if not text.endswith(".json"):
@@ -81,7 +95,12 @@ def read_classes(text: str) -> list[str]:
     return [str(name) for name in check_classes(names, len(names), text)]
 
 
-def read_prior(text: str | None, target: formats.Table, source: formats.Table | None) -> Any:
+def read_prior(
+    text: str | None,
+    target: formats.Table,
+    source: formats.Table | None,
+    names: list[str] | None = None,
+) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
     ``text`` is a word, numbers with commas, or a JSON file: a list, an object by class name, ranges
@@ -97,7 +116,6 @@ def read_prior(text: str | None, target: formats.Table, source: formats.Table | 
             raise InputError("--prior source needs a --source, whose class mix it takes.")
         return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
     if text.endswith(".json"):
-        names = target.classes or (source.classes if source else None)
         return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
     try:
         plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
@@ -166,7 +184,7 @@ def read_calibration(path: Path) -> Calibration:
 def class_names(path: Path) -> list[str] | None:
     """Return the class names that an artefact was fitted for."""
     facts = artefact.read(path)
-    names = facts.get("facts", facts).get("classes")
+    names = facts.get("details", facts).get("classes")
     if names is None or names == [str(i) for i in range(len(names))]:  # numbers are no names
         return None
     return [str(name) for name in names]

@@ -205,7 +205,7 @@ def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
     fitted = held.map if isinstance(held, Calibration) else held
     say(f"map: {fitted.kind}, {_parameters(fitted)}")
-    about = facts.get("facts", facts)
+    about = facts.get("details", facts)
     if about.get("classes"):
         mix = about.get("prior") or [None] * len(about["classes"])
         shown = [

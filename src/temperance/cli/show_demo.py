@@ -36,7 +36,7 @@ def show_demo(comparisons: Sequence[Comparison], written: dict[str, Path]) -> No
 
 
 def _show_story(comparisons: Sequence[Comparison]) -> None:
-    facts = comparisons[0].calibration.facts
+    facts = comparisons[0].calibration.details
     mild, hard = (f"{comparison.degrees} degrees" for comparison in comparisons)
     say("A digit reader, and digits that arrive rotated", "bold")
     say(

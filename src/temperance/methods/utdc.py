@@ -26,15 +26,15 @@ from temperance._core.checks import NotIdentified, check_number, check_seed
 from temperance._core.optimise import search_in_scale
 from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
-from temperance.data.source import draw_rows, read_source
+from temperance.data.source import LabelledSample, draw_rows, read_source
 from temperance.maps import Temperature
-from temperance.methods.accuracy import estimate_accuracy
+from temperance.methods.atc import estimate_atc
 from temperance.methods.confidence import typical_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
+    from temperance.data.types import LogitsLike, SourceLike
 
     Matrix = NDArray[np.float64]
 
@@ -46,7 +46,6 @@ def fit_utdc(
     target_logits: LogitsLike,
     source: SourceLike,
     accuracy: float | None = None,
-    prior: PriorLike | None = None,
     *,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
@@ -60,10 +59,8 @@ def fit_utdc(
     target_logits : array of shape (n, K) or rows
     source : pair (logits, labels)
     accuracy : float, optional
-        Of the model on the target. By default `estimate_accuracy` with method "matched" where a
-        prior is given, and "atc" without.
-    prior : array of shape (K,), optional
-        The target's class mix, for the estimate of the accuracy.
+        Of the model on the target. By default that of ATC, as in the paper; `estimate_accuracy`
+        has others.
     seed : int or Generator
         Of the draw of rows, used where a set has more rows than a label-free method reads.
 
@@ -86,8 +83,7 @@ def fit_utdc(
     z = draw_rows(rows, generator).logits
     s, y = read_source(source, rows.n_classes, seed=generator)
     if accuracy is None:
-        method = "atc" if prior is None else "matched"
-        estimate = estimate_accuracy(z, prior, (s, y), method=method).value
+        estimate = estimate_atc(z, LabelledSample(s, y), 1.0).value
     else:
         estimate = check_number(accuracy, "accuracy", low=0, high=1, open_low=True)
     correct = (s.argmax(axis=1) == y).astype(np.float64)

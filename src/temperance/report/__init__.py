@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     import jinja2
 
-    from temperance.calibrate.audit import Audit
-    from temperance.calibrate.result import Calibration
+    from temperance.calibrate.result import Audit, Calibration
 
 __all__ = ["summary_html", "to_html"]
 

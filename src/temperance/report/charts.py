@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from temperance.report.texts import between, known, percent
+from temperance.report.texts import between, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 def histograms(calibration: Calibration) -> list[Histogram]:
     """Return confidence on the source, on the target, and on the target after the map."""
-    facts = calibration.facts
+    facts = calibration.details
     counts, source = facts["histograms"], facts.get("source")
     found: list[Histogram] = []
     if source and counts.get("source"):
@@ -59,7 +59,7 @@ def histograms(calibration: Calibration) -> list[Histogram]:
         )
         found[0] = found[0]._replace(words=words)
     pairs = [("Target, the model's own confidence", "target_before", facts["accuracy_before"])]
-    if calibration.verdict != "refused":
+    if calibration.accuracy is not None:
         after = list(calibration.accuracy)
         pairs.append(("Target, calibrated confidence", "target_after", after))
     for name, key, accuracy in pairs:
@@ -69,7 +69,7 @@ def histograms(calibration: Calibration) -> list[Histogram]:
 
 
 def _histogram(
-    name: str, key: str, counts: dict[str, Any], sure: float, accuracy: Sequence[float]
+    name: str, key: str, counts: dict[str, Any], sure: float, accuracy: Sequence[float] | None
 ) -> Histogram:
     edges, heights = counts["edges"], counts[key]
     total, top = max(sum(heights), 1), max(*heights, 1)
@@ -80,13 +80,12 @@ def _histogram(
     ]
     right = (
         f"right {between(accuracy)} (estimated)"
-        if known(accuracy)
+        if accuracy is not None
         else "how often right: not known"
     )
     words = f"{percent(sure)} sure, {right}"
     look = key.removeprefix("target_")
-    band = accuracy if known(accuracy) else None
-    return Histogram(name, look, bars, percent(top / total), sure, band, words)
+    return Histogram(name, look, bars, percent(top / total), sure, accuracy, words)
 
 
 def risk_lines(facts: dict[str, Any]) -> tuple[list[Line], float] | None:

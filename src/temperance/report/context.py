@@ -14,7 +14,6 @@ from temperance.report.texts import (
     estimate_rows,
     evidence_text,
     headline,
-    known,
     meaning,
     measured,
     percent,
@@ -22,8 +21,7 @@ from temperance.report.texts import (
 )
 
 if TYPE_CHECKING:
-    from temperance.calibrate.audit import Audit
-    from temperance.calibrate.result import Calibration
+    from temperance.calibrate.result import Audit, Calibration
 
 SHOWN = 20  # classes in the table of the class mix
 LONGEST = 48  # characters of a class name
@@ -37,7 +35,7 @@ SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"
 
 def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
     """Return everything that the page says."""
-    facts = calibration.facts
+    facts = calibration.details
     # Expected errors are those that the map implies: without one there is nothing to expect.
     risk = None if calibration.verdict == "refused" else risk_lines(facts)
     labels = None if audit is None else audit.to_dict()
@@ -75,11 +73,11 @@ def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
 
 
 def _tiles(calibration: Calibration) -> list[dict[str, str]]:
-    facts = calibration.facts
+    facts = calibration.details
     before, after = percent(facts["confidence_before"]), percent(facts["confidence_after"])
     accuracy = between(calibration.accuracy).partition(" (")
-    error = [percent(calibration.ece_before.value), percent(calibration.ece_after.value)]
-    error_known = known(calibration.ece_after)
+    errors = calibration.ece_before, calibration.ece_after
+    error = [percent(e.value) for e in errors if e is not None]
     return [
         {
             "name": "Mean confidence",
@@ -95,7 +93,7 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
         },
         {
             "name": "Calibration error",
-            "value": _change(*error) if error_known else "not known",
+            "value": _change(*error) if error else "not known",
             "note": "estimated gap to the accuracy; lower is better",
         },
         {
@@ -124,7 +122,8 @@ def _finding(finding: dict[str, Any]) -> dict[str, str]:
 
 
 def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
-    prior, predicted, after = facts["prior"], facts["predicted_mix"], facts["mix_after"]
+    predicted, after = facts["predicted_mix"], facts["mix_after"]
+    prior = facts["prior"] or predicted
     apart = sorted(range(len(prior)), key=lambda k: -abs(predicted[k] - prior[k]))
     shown = sorted(apart[:SHOWN])
     rest = apart[SHOWN:]
@@ -147,7 +146,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
     """Return the estimates of the accuracy of the model's own predictions, and the one believed."""
-    facts = calibration.facts
+    facts = calibration.details
     found = [
         {
             "what": cut(e["what"][:1].upper() + e["what"][1:], SENTENCE),
@@ -157,7 +156,7 @@ def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
         for e in facts["estimates"]
     ]
     together = facts["accuracy_before"]
-    if known(together):
+    if together is not None:
         what = "All of it together, with a 90% interval"
         found.append({"what": what, "interval": together, "text": between(together)})
     return found
@@ -193,6 +192,7 @@ def _audit(calibration: Calibration, audit: dict[str, Any]) -> dict[str, Any]:
                 ("Estimated without labels", calibration.accuracy),
                 ("Measured with labels", audit["accuracy"]),
             )
+            if interval is not None
         ],
     }
 
@@ -203,7 +203,7 @@ def _interval(values: list[float]) -> str:
 
 def _card(calibration: Calibration) -> list[tuple[str, str]]:
     """Return the section of a model card that this calibration fills, as (name, text)."""
-    facts = calibration.facts
+    facts = calibration.details
     sources = f"{facts['n_source']:,} labelled rows" if facts["n_source"] else "none"
     map_facts = calibration.to_dict()["map"]
     bias = ", and one offset per class" if "bias" in map_facts else ""
@@ -213,7 +213,7 @@ def _card(calibration: Calibration) -> list[tuple[str, str]]:
         f"for, with the class mix stated above. It supports a human decision; it does not make one."
     )
     if calibration.verdict == "refused":
-        use = "None. The calibration was refused; the model's own confidence is unchanged."
+        use = "None: the calibration was refused."
     not_for = (
         "Another model, other classes or another order of classes, rows of unknown classes, "
         "another site or another class mix: calibrate again there."
@@ -238,7 +238,7 @@ PRIOR_KINDS = {
     "given": "given by the user",
     "about": "given by the user as approximate",
     "range": "given by the user as ranges",
-    "estimated": "estimated from the data, not known",
+    "unknown": "not known",
 }
 
 

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 HEADLINES = {
     "improved": "Use the calibrated confidence.",
-    "no-evidence": "No evidence that this model needs a new calibration here.",
+    "no-evidence": "A gain from calibration is not certain here.",
     "refused": "No calibration is possible with these data.",
 }
-LEANING = "Not enough evidence for a new calibration here."
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
 ENOUGH = 30  # labelled rows that tell a wrong map from a right one
@@ -36,94 +35,64 @@ def tenths(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def known(interval: Sequence[float]) -> bool:
-    """Return whether an interval of a share says anything: not when it is all of [0, 1]."""
-    return not (interval[1] <= 0 and interval[2] >= 1)
+def between(interval: Sequence[float] | None) -> str:
+    """Return a share with its interval, in per cent; None is not known.
 
-
-def between(interval: Sequence[float]) -> str:
-    """Return a share with its interval, in per cent.
-
-    >>> between((0.548, 0.401, 0.687)), between((0.5, 0.0, 1.0))
+    >>> between((0.548, 0.401, 0.687)), between(None)
     ('55% (40% to 69%)', 'not known')
     """
-    if not known(interval):
+    if interval is None:
         return "not known"
     return f"{percent(interval[0])} ({percent(interval[1])} to {percent(interval[2])})"
 
 
 def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> str:
     """Return what the verdict means for the reader, with the numbers."""
-    facts = calibration.facts
+    facts = calibration.details
     answered = audit is not None and audit["n"] >= ENOUGH  # by labels, what was in doubt
     n = f"{facts['n_target']:,}"
     sure = percent(facts["confidence_before"])
-    if calibration.verdict == "refused":
+    before, after = calibration.ece_before, calibration.ece_after
+    if before is None or after is None:
         reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
         return (
-            f"{' '.join(reasons)} No map was fitted to these {n} rows: the model's own confidence, "
-            f"{sure} on average, is kept as it is, and nothing is known about how far it can be "
-            f"trusted."
+            f"{' '.join(reasons)} No map was fitted to these {n} rows. {_applied(calibration)} "
+            f"Nothing is known about how far the confidence, {sure} on average, can be trusted."
         ).strip()
-    right = between(facts["accuracy_before"])
-    if calibration.verdict == "no-evidence":
-        return (
-            f"On these {n} rows the model is {sure} sure on average and estimated to be right for "
-            f"{right} of them. {_why_no_more(calibration)}"
-        )
-    before, after = calibration.ece_before.value, calibration.ece_after.value
-    gap = (
-        f"The gap between confidence and accuracy is estimated at {percent(after)}, against "
-        f"{percent(before)} before."
-    )
-    if after >= before:  # possible where the interval is wide: better over all of it, not inside
-        gap = "Over all that the accuracy may be, that is closer than the model's own."
-    return (
+    said = (
         f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
-        f"right for {right} of them. The calibrated confidence is "
-        f"{percent(facts['confidence_after'])} on average. {gap} "
-        f"{'' if answered else calibration.doubt}"
-    ).strip()
+        f"right for {between(facts['accuracy_before'])} of them. With the calibration its "
+        f"confidence is {percent(facts['confidence_after'])} on average, and the gap between "
+        f"confidence and accuracy is estimated at {percent(after.value)}, against "
+        f"{percent(before.value)} before."
+    )
+    if calibration.verdict == "no-evidence":
+        said += " That the calibrated probabilities are better is likely, but not certain enough."
+    return f"{said} {'' if answered else calibration.doubt}".strip()
 
 
-def _leaning(calibration: Calibration) -> str:
-    """Return on which side of the interval of the accuracy the model's confidence lies, or ''."""
-    _, low, high = calibration.facts["accuracy_before"]
-    sure = calibration.facts["confidence_before"]
-    return "modest" if sure < low else "sure" if sure > high else ""
-
-
-def _why_no_more(calibration: Calibration) -> str:
-    """Return why a calibration without evidence goes no further, and what it does."""
-    by_source = calibration.facts["method"] == "source temperature"
-    if not (side := _leaning(calibration)):
-        kept = "the model's own confidence is kept"
-        if by_source:
-            kept = "the temperature of the labelled source is applied"
-        return f"Its confidence and its accuracy do not differ enough to act on, so {kept}."
-    so = "to act on, so the model's own confidence is kept"
-    if by_source:
-        so = "for more than the temperature of the labelled source, which is applied"
-    return f"It may be too {side} here, but that is not certain enough {so}."
+def _applied(calibration: Calibration) -> str:
+    if calibration.details["method"] == "source temperature":
+        t = calibration.temperature.value
+        return f"The temperature of the labelled source, {t:.3g}, is applied."
+    return "The model's own confidence is kept as it is."
 
 
 def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
     """Return the answer in one line: that of the labels, where they have one."""
     if audit is not None and not confirmed(audit):
         return CONTRADICTED if contradicted(audit) else UNCONFIRMED
-    if calibration.verdict == "no-evidence" and _leaning(calibration):
-        return LEANING
     return HEADLINES[calibration.verdict]
 
 
 def contradicted(audit: dict[str, Any]) -> bool:
     """Return whether labels, enough of them, put the accuracy elsewhere than the estimate."""
-    return not audit["agrees"] and audit["n"] >= ENOUGH
+    return audit["agrees"] is False and audit["n"] >= ENOUGH
 
 
 def confirmed(audit: dict[str, Any]) -> bool:
     """Return whether nothing that labels say speaks against a calibration, however few."""
-    return audit["agrees"] and not _worse(audit)
+    return audit["agrees"] is not False and not _worse(audit)
 
 
 def _worse(audit: dict[str, Any]) -> list[str]:
@@ -136,7 +105,7 @@ def _worse(audit: dict[str, Any]) -> list[str]:
 
 def subject(calibration: Calibration) -> str:
     """Return in one line what a report is about: how many rows, held against what."""
-    facts = calibration.facts
+    facts = calibration.details
     source = f"{facts['n_source']:,} labelled rows" if facts["n_source"] else "no labelled rows"
     return f"{facts['n_target']:,} rows without labels, held against {source}."
 
@@ -151,17 +120,17 @@ def measured(audit: dict[str, Any]) -> str:
     )
     if audit["n"] < ENOUGH:
         few = f"ewer than {ENOUGH} rows are too few to tell: label more."
-        if audit["agrees"]:
+        if audit["agrees"] is not False:
             return f"{said} F{few}"
         return f"{said} That does not agree with the estimate, but f{few}"
-    if not audit["agrees"]:
+    if audit["agrees"] is False:
         return f"{said} That does not agree with the estimate: trust the measurement."
     if worse := _worse(audit):
         return (
             f"{said} The accuracy is as estimated, but on these rows the calibration makes the "
             f"{' and the '.join(worse)} worse: trust the measurement."
         )
-    return f"{said} That agrees with the estimate."
+    return f"{said} That agrees with the estimate." if audit["agrees"] else said
 
 
 def cut(text: object, length: int) -> str:
@@ -185,7 +154,7 @@ def printable(text: object) -> str:
 
 def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
     """Return the estimates as rows of (what, before, after)."""
-    facts = calibration.facts
+    facts = calibration.details
     before, after = facts["confidence_before"], facts["confidence_after"]
     return [
         ("mean confidence", percent(before), percent(after)),

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.result import Calibration
+    from temperance.data.types import PriorLike
 
     Matrix = NDArray[np.float64]
 
 SCORES = ("decision_function", "predict_log_proba", "predict_proba")
+UNLABELLED = {-1, "-1"}  # NumPy writes -1 among words as a word
 SMALLEST = float(np.finfo(np.float64).smallest_normal)  # probability in place of 0
 
 
@@ -78,8 +80,8 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> model = LogisticRegression(C=100).fit(*rows(300, 1.0))
     >>> X, y = rows(2000, 2.5)  # the target; y is not used
     >>> calibrated = tp.LabelFreeClassifier(model, prior=[1 / 3] * 3, source=rows(1000, 1.0)).fit(X)
-    >>> calibrated.calibration_.verdict, calibrated.predict(X[:2]).dtype.kind
-    ('improved', 'U')
+    >>> calibrated.calibration_.temperature.value > 1, calibrated.predict(X[:2]).dtype.kind
+    (True, 'U')
     """
 
     calibration_: Calibration
@@ -98,18 +100,21 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : rows as the estimator takes them
             Of the target.
-        y : ignored
-            A pipeline may pass labels; the fit does not use them.
+        y : array of shape (n,), optional
+            Labels of some of the rows, -1 for a row without a label. A few labels decide between
+            the maps that are plausible without labels.
         """
-        del y
         classes = self._check_estimator()
         source = None if self.source is None else _check_pair(self.source)
         parts = [X] if source is None else [X, source[0]]
         method, least, scores = _choose_scores(self.estimator, parts, len(classes))
         logits = [_as_logits(s, method, least) for s in scores]
-        labelled = None if source is None else (logits[1], _as_columns(source[1], classes))
         self.calibration_ = calibrate(
-            logits[0], prior=self.prior, source=labelled, classes=classes.tolist()
+            logits[0],
+            prior=cast("PriorLike | None", self.prior),
+            source=None if source is None else (logits[1], _as_columns(source[1], classes)),
+            labelled=None if y is None else _labelled_rows(logits[0], y, classes),
+            classes=classes.tolist(),
         )
         self.classes_, self.scores_from_, self._least = classes, method, least
         return self
@@ -221,6 +226,22 @@ def _check_pair(source: object) -> Sequence[Any]:
         msg = f"source must be a pair (X, y) of features and labels. Got {type(source).__name__}."
         raise InputError(msg)
     return cast("Sequence[Any]", source)
+
+
+def _labelled_rows(
+    logits: Matrix, y: Any, classes: NDArray[Any]
+) -> tuple[Matrix, NDArray[np.int64]] | None:
+    """Return the rows that have a label, with their columns; None where no row has one.
+
+    Where -1 is itself a class, as in {-1, 1}, every row counts as labelled.
+    """
+    labels = np.asarray(y, dtype=object).reshape(-1)
+    if len(labels) != len(logits):
+        msg = f"y must have one label for each of the {len(logits)} rows. Got {len(labels)}."
+        raise InputError(msg)
+    marks = UNLABELLED - set(classes.tolist())
+    known = np.array([label not in marks for label in labels.tolist()], dtype=bool)
+    return (logits[known], _as_columns(labels[known], classes, "y")) if known.any() else None
 
 
 def _as_columns(y: Any, classes: NDArray[Any], name: str = "source labels") -> NDArray[np.int64]:

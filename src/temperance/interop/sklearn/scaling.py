@@ -11,7 +11,7 @@ X are logits, and each column is a class, whatever labels occur; y indexes the c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from temperance._core import checks
 from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
 from temperance.calibrate.prior import in_columns
+from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.data.source import as_source_rows
 from temperance.maps import BiasedTemperature, Map, Temperature
-from temperance.methods.prior_matched import fit_prior_matched
 from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
@@ -386,4 +386,6 @@ class PriorMatchedScaling(_LabelFree):
         source = self.source
         if source is not None:
             source = as_source_rows(source, k, self._names(k))
-        return fit_prior_matched(logits, prior, source, bias=self.bias, seed=self.seed)
+        return fit_prior_matched(
+            logits, cast("PriorLike", prior), source, bias=self.bias, seed=self.seed
+        )

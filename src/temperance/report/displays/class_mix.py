@@ -69,7 +69,7 @@ class ClassMixDisplay(Display):
     @classmethod
     def from_calibration(cls, calibration: Calibration) -> ClassMixDisplay:
         """Take the mixes that a calibration keeps; after the map, the mean probabilities."""
-        facts = calibration.facts
+        facts = calibration.details
         prior, predicted, after = (
             np.asarray(facts[key]) for key in ("prior", "predicted_mix", "mix_after")
         )

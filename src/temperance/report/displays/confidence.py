@@ -60,7 +60,7 @@ class ConfidenceDisplay(Display):
     @classmethod
     def from_calibration(cls, calibration: Calibration) -> ConfidenceDisplay:
         """Take the counts that a calibration keeps."""
-        facts = calibration.facts["histograms"]
+        facts = calibration.details["histograms"]
         keys = {"source": "source", "target": "target_before", "target, calibrated": "target_after"}
         counts = {n: np.asarray(facts[key], float) for n, key in keys.items() if facts[key]}
         return cls(np.asarray(facts["edges"]), {n: c / c.sum() for n, c in counts.items()})

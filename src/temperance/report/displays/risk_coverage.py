@@ -57,7 +57,7 @@ class RiskCoverageDisplay(Display):
     @classmethod
     def from_calibration(cls, calibration: Calibration) -> RiskCoverageDisplay:
         """Take the expected risk that a calibration keeps."""
-        facts = {k: np.asarray(v) for k, v in calibration.facts["risk_coverage"].items()}
+        facts = {k: np.asarray(v) for k, v in calibration.details["risk_coverage"].items()}
         return cls(facts["coverage"], facts["risk_before"], facts["risk_after"], measured=False)
 
     def frame(self) -> dict[str, NDArray[Any]]:

@@ -43,11 +43,11 @@ class TemperatureDisplay(Display):
     @classmethod
     def from_calibration(cls, calibration: Calibration) -> TemperatureDisplay:
         """Take the temperature of a calibration, and that of its source where there is one."""
-        source = calibration.facts.get("source")
+        source = calibration.details.get("source")
         found: dict[str, float | Interval] = {"model's own": 1.0}
         if source:
             found["labelled source"] = source["temperature"]
-        return cls(found | {str(calibration.facts["method"]): calibration.temperature})
+        return cls(found | {str(calibration.details["method"]): calibration.temperature})
 
     def frame(self) -> dict[str, NDArray[Any]]:
         """Return method, value, low and high."""

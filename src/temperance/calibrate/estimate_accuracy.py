@@ -1,6 +1,6 @@
 """The accuracy of a model on unlabelled data, by one of several methods.
 
-    matched     several estimates combined, as in `fit_prior_matched`     prior and source
+    matched     median of the estimates of `temperance.calibrate`         prior and source
     cot, cott   optimal transport of predictions to labels (`cot`)        prior; cott: source too
     atc, atc-ne share of rows above a threshold of the source (`atc`)     source
     doc         fall of the mean confidence since the source (`doc`)      source
@@ -15,6 +15,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from temperance._core.checks import (
     InputError,
@@ -23,16 +24,16 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.sample import Sample
 from temperance._core.softmax import softmax_at
+from temperance.calibrate.accuracy import estimate_with_source
+from temperance.calibrate.problem import Logits
+from temperance.calibrate.source import Source
 from temperance.data import as_rows
 from temperance.data.source import draw_rows, read_source
 from temperance.methods.atc import estimate_atc, negative_entropy
 from temperance.methods.cot import estimate_cot, estimate_cott
 from temperance.methods.doc import estimate_doc
-from temperance.methods.evidence import gather_evidence
 from temperance.methods.sampling_error import normal_interval, share_interval
-from temperance.methods.source import SourceProfile
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
@@ -108,8 +109,9 @@ def estimate_accuracy(
 
 def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample) -> Interval:
     if method == "matched":
-        profile = SourceProfile.of(*source, q)
-        return share_interval(gather_evidence(Sample(z), q, profile).accuracy, len(z), profile.n)
+        found = estimate_with_source(Logits.of(z), Source.of(source), q)
+        value = float(expit(found.median))
+        return share_interval(value, len(z), len(source.labels))
     try:
         temperature = fit_temperature(*source).temperature
     except NotIdentified:

@@ -1,0 +1,86 @@
+"""Every constant that decides something in `temperance.calibrate`, in one place.
+
+Fitted constants were chosen on families of models and shifts, each judged with its own family left
+out (`lab/experiments/labelfree`); they are rounded, since the suite cannot tell 0.38 from 0.40.
+Policy constants are choices. Numerical constants change no answer that anybody could notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Constants chosen by leave-one-family-out over images, text and tables."""
+
+    # Weights of the accuracy estimates: how often each one was the nearest to the truth.
+    calibrated: float = 0.35
+    rescaled: float = 0.3
+    shifted: float = 0.35
+    # The same without a class mix.
+    calibrated_without_mix: float = 0.3
+    rescaled_without_mix: float = 0.05
+    similar_without_mix: float = 0.65
+    # The same for two classes, where similarity says nothing.
+    calibrated_of_two: float = 0.67
+    calibrated_of_two_without_mix: float = 0.75
+    # A shift costs a model more than its rescaled probabilities admit: that often as much.
+    stretch: float = 1.4
+    # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
+    histogram: float = 0.7
+    # Weight of the model's own probabilities, against a transport, where there is no source.
+    own: float = 0.6
+    own_of_two: float = 0.9
+    # Variance of an estimate around the truth, in log-odds: it grows with the square of the
+    # distance from the accuracy at home.
+    variance: float = 0.015
+    growth: float = 0.07
+    growth_without_mix: float = 0.2
+    variance_without_source: float = 0.15
+    # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
+    # + mix_shift * fall of the log-odds of `similar` since the source.
+    mix_odds: float = 2.2
+    mix_slope: float = 1.4
+    mix_shift: float = 1.0
+    # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
+    temperature_error: float = 0.3
+    bias_error: float = 0.3
+    bias_error_without_mix: float = 0.5
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Choices about what is said, and when."""
+
+    improved_probability: float = 0.8  # probability of a gain from which "improved" is said
+    improved_gain: float = 0.01  # expected fall of the Brier score from which it is said
+    repeated_mix: float = -3.5  # log-odds added where a mix only repeats that of the source
+    doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
+    least_rows: int = 30  # below this nothing is fitted
+    few_rows: int = 200  # below this a warning is given
+    rows_per_class: int = 5  # expected rows below which a class mix says little of a class
+    excluded: float = 1e-9  # share of a class that as good as never occurs
+    to_label: int = 200  # rows listed for labelling
+    level: float = 0.9  # coverage of all intervals
+
+
+@dataclass(frozen=True)
+class Numerical:
+    """Budgets and tolerances."""
+
+    max_rows: int = 3_000  # of the sample on which maps are solved
+    min_rows: int = 512
+    max_elements: int = 1 << 18
+    chance: float = 1.05  # accuracies are at least this many times 1/K
+    sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
+    sharpest_without_source: float = 0.1
+    widest: float = 40.0  # largest factor of the source's temperature
+    merged: float = 0.15  # log-odds within which two accuracies are solved as one
+    newton_classes: int = 128  # most classes for which K x K equations are solved
+    draws: int = 32  # plausible maps where labels are given
+    label_shrinkage: float = 1.5  # noise of a class mix that is taken off, in its own units
+    mask: float = 1e4  # a logit that far below the largest of its row is a mask
+
+
+FITTED, POLICY, NUMERICAL = Fitted(), Policy(), Numerical()

@@ -1,0 +1,254 @@
+"""The problem: what was given, checked, and reduced to the rows and classes that matter.
+
+Classes that cannot occur are left out of every computation, so that they change no answer: a class
+that is masked in every row, or never predicted and either excluded by the prior or constant. A
+masked logit (-inf, or 10,000 below the largest of its row) is a class that is impossible there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from temperance._core.checks import NotIdentified, check_classes, check_seed
+from temperance._core.softmax import softmax_at
+from temperance.calibrate.constants import NUMERICAL, POLICY
+from temperance.calibrate.prior import Prior, as_prior
+from temperance.data import as_rows
+from temperance.data.source import LabelledSample, draw_rows, read_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.data.types import LogitsLike, PriorLike, SourceLike
+
+    Matrix = NDArray[np.float64]
+
+ROUNDING = 1e-12  # of the largest logit
+
+
+@dataclass(frozen=True, eq=False)
+class Logits:
+    """Unlabelled logits of the classes that can occur.
+
+    Attributes
+    ----------
+    z : array of shape (n, K)
+        Logits less the mean of their row; -inf where a class is masked.
+    filled : array of shape (n, K)
+        The same with 0 in the place of a mask.
+    predicted : array of shape (n,)
+    """
+
+    z: Matrix
+    filled: Matrix
+    predicted: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, logits: NDArray[Any]) -> Logits:
+        """Return centred logits, their masks and their predictions."""
+        z = np.array(logits, dtype=np.float64)
+        masked = is_masked(z)
+        filled = np.where(masked, 0.0, z)
+        filled -= filled.sum(axis=1, keepdims=True) / (~masked).sum(axis=1, keepdims=True)
+        filled[masked] = 0.0
+        predicted = np.where(masked, -np.inf, z).argmax(axis=1)
+        return cls(np.where(masked, -np.inf, filled), filled, predicted)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.z)
+
+    @property
+    def n_classes(self) -> int:
+        """Return the number of classes that can occur."""
+        return self.z.shape[1]
+
+    def probabilities(self, temperature: float, bias: Matrix | float = 0.0) -> Matrix:
+        """Return softmax(z / T + b)."""
+        return softmax_at(self.z, temperature, bias)
+
+    def take(self, rows: NDArray[np.intp]) -> Logits:
+        """Return some of the rows."""
+        return Logits(self.z[rows], self.filled[rows], self.predicted[rows])
+
+    @property
+    def finite(self) -> Matrix:
+        """Return the logits with a very small number in the place of a mask."""
+        return np.where(np.isneginf(self.z), -1e5 * (np.abs(self.filled).max() or 1.0), self.z)
+
+    @cached_property
+    def scale(self) -> float:
+        """Return the root mean square distance of the rows from their mean."""
+        return logit_scale(self.filled)
+
+
+def is_masked(z: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a logit is a mask: 10,000 below the largest of its row, or -inf.
+
+    Where the logits themselves are as large as masks, the margin between the two largest logits of
+    a row tells so, and a mask has to be lower still.
+    """
+    top = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
+    margin = float(np.median(top[:, 1] - np.maximum(top[:, 0], -1e100)))
+    return z < top[:, 1:] - NUMERICAL.mask * max(1.0, margin / 100)
+
+
+def logit_scale(filled: Matrix, weight: Matrix | None = None) -> float:
+    """Return the root mean square distance of centred rows from their mean, at any scale."""
+    largest = float(np.abs(filled).max()) or 1.0
+    rows = filled / largest
+    distance = ((rows - np.average(rows, axis=0, weights=weight)) ** 2).sum(axis=1)
+    scale = float(np.sqrt(np.average(distance, weights=weight)))
+    if scale <= ROUNDING:
+        what = "one sample has" if len(rows) == 1 else "rows that are all the same have"
+        msg = f"logits must vary from row to row: {what} no scale, so no temperature fits."
+        raise NotIdentified(msg)
+    return largest * scale
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Target, class mix, source and labelled rows, of the classes that can occur.
+
+    Attributes
+    ----------
+    n : int
+        Rows of the target as given.
+    names : list of str
+        Of all classes as given.
+    active : array of int
+        Classes that can occur; every array below has these columns.
+    target : Logits
+        Rows that the fit reads, at most `sample_size`.
+    numbers : array of int
+        Their row numbers in the target as given.
+    prior : Prior or None
+        Stated class mix.
+    source, labelled : LabelledSample or None
+    raw : array of shape (rows read, all classes)
+        Logits as given, for fingerprints.
+    """
+
+    n: int
+    names: list[str]
+    active: NDArray[np.intp]
+    target: Logits
+    numbers: NDArray[np.int64]
+    prior: Prior | None
+    source: LabelledSample | None
+    labelled: LabelledSample | None
+    raw: NDArray[Any]
+    bias: bool
+    seed: int | None
+
+    @property
+    def n_classes(self) -> int:
+        """Return the number of classes that can occur."""
+        return len(self.active)
+
+    @cached_property
+    def sample(self) -> Logits:
+        """Return the rows on which maps are solved."""
+        return self.target.take(thin(self.target))
+
+    @cached_property
+    def predicted_mix(self) -> Matrix:
+        """Return the share of predictions of each class."""
+        return np.bincount(self.target.predicted, minlength=self.n_classes) / len(self.target)
+
+    def widen(self, values: Matrix, fill: float) -> Matrix:
+        """Return values of the active classes as values of all classes."""
+        full = np.full(len(self.names), fill)
+        full[self.active] = values
+        return full
+
+    def with_labels(self, labelled: LabelledSample) -> Problem:
+        """Return the problem with more labelled rows, given in the active classes."""
+        if self.labelled is not None:
+            labelled = LabelledSample(
+                *(np.concatenate(pair) for pair in zip(self.labelled, labelled, strict=True))
+            )
+        return replace(self, labelled=labelled)
+
+
+def read_problem(
+    target_logits: LogitsLike,
+    prior: PriorLike | None,
+    source: SourceLike | None,
+    labelled: SourceLike | None,
+    classes: Any,
+    *,
+    bias: bool,
+    seed: int | np.random.Generator,
+) -> Problem:
+    """Check what was given, draw a sample of bounded size, and leave out impossible classes."""
+    generator = check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    k = rows.n_classes
+    called = None if classes is None else check_classes(classes, k)
+    pair = None if source is None else read_source(source, k, called, generator)
+    few = None if labelled is None else read_source(labelled, k, called, generator)
+    mix = None if prior is None else as_prior(prior, k, called)
+    numbers, z = draw_rows(rows, generator)
+    active = _active(z, mix, few)
+    if mix is not None:
+        mix = mix.restricted(active)
+    return Problem(
+        n=rows.n,
+        names=[str(c) for c in called or range(k)],
+        active=active,
+        target=Logits.of(z[:, active]),
+        numbers=numbers,
+        prior=mix,
+        source=None if pair is None else restrict(pair, active),
+        labelled=None if few is None else restrict(few, active),
+        raw=z,
+        bias=bias,
+        seed=None if isinstance(seed, np.random.Generator) else int(seed),
+    )
+
+
+def _active(
+    z: NDArray[Any], prior: Prior | None, labelled: LabelledSample | None
+) -> NDArray[np.intp]:
+    """Return the classes that can occur; at least two."""
+    k = z.shape[1]
+    masked = is_masked(z)
+    seen = np.bincount(z.argmax(axis=1), minlength=k) > 0
+    if labelled is not None:
+        seen |= np.bincount(labelled.labels, minlength=k) > 0
+    absent = masked.all(axis=0) | (np.ptp(np.where(masked, 0, z), axis=0) == 0)
+    if prior is not None:
+        absent |= prior.value <= POLICY.excluded
+    active = np.flatnonzero(cast("NDArray[np.bool_]", seen | ~absent))
+    return active if len(active) > 1 else np.arange(k, dtype=np.intp)
+
+
+def restrict(pair: LabelledSample, active: NDArray[np.intp]) -> LabelledSample:
+    """Return labelled rows of the active classes, their labels counted among these."""
+    place = np.full(pair.logits.shape[1], -1)
+    place[active] = np.arange(len(active))
+    labels = place[pair.labels]
+    return LabelledSample(pair.logits[labels >= 0][:, active], labels[labels >= 0])
+
+
+def thin(target: Logits) -> NDArray[np.intp]:
+    """Return row numbers of a sample whose size is bounded, spread evenly over the margins.
+
+    The margin is that between the two largest logits over their distance from the mean, so that
+    neither the order of the rows, nor that of the classes, nor the scale changes the sample.
+    """
+    n, k = target.z.shape
+    size = min(NUMERICAL.max_rows, max(NUMERICAL.min_rows, NUMERICAL.max_elements // k))
+    if n <= size:
+        return np.arange(n, dtype=np.intp)
+    top = np.partition(target.filled, -2, axis=1)[:, -2:]
+    first, second = top[:, 1], top[:, 0]
+    margin = (first - second) / np.where(first > 0, first, 1.0)
+    order = np.argsort(margin, kind="stable")
+    places = ((np.arange(size) + 0.5) * n / size).astype(np.intp)
+    return np.sort(order[places])

@@ -1,0 +1,90 @@
+"""The form of a stored calibration: what `Calibration.from_dict` demands of a file.
+
+A file whose hash is right may still hold anything, for who can change a file can change its hash.
+Reports and commands read these values without looking again, so they are checked once, here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temperance._core.checks import InputError
+from temperance.io.forms import Form, check_form
+
+SHARES = ([float], None)
+FINDING: Form = {"code": str, "title": str, "evidence": dict, "advice": str, "severity": str}
+DETAILS: Form = {
+    "n_target": int,
+    "n_read": int,
+    "n_solved": int,
+    "n_source": int,
+    "n_labelled": int,
+    "n_classes": int,
+    "classes": [(str, int)],
+    "prior": SHARES,
+    "prior_kind": str,
+    "prior_low": SHARES,
+    "prior_high": SHARES,
+    "mix": (dict, None),
+    "accuracy_before": SHARES,
+    "probability_of_gain": (float, None),
+    "estimates": [{"name": str, "value": float, "what": str}],
+    "plausible": ({"weights": [float], "temperatures": [float], "biases": [[float]]}, None),
+    "assumptions": [str],
+    "would_change": [str],
+    "guarantee": str,
+    "fitted_on": {"target": str, "source": (str, None)},
+    "versions": {"temperance": str},
+    "predicted_mix": [float],
+    "mix_before": [float],
+    "mix_after": [float],
+    "confidence_before": float,
+    "confidence_after": float,
+    "histograms": {
+        "edges": [float],
+        "target_before": [float],
+        "target_after": [float],
+        "source": ([float], None),
+        "source_correct": ([(float, None)], None),
+        "source_confidence": ([(float, None)], None),
+    },
+    "source": ({"accuracy": float, "ece": float, "temperature": float, "confidence": float}, None),
+    "risk_coverage": (
+        {"coverage": [float], "risk_before": [float], "risk_after": [float]},
+        None,
+    ),
+    "method": str,
+    "label_next": [int],
+    "label_next_keys": [int],
+    "seed": (int, None),
+}
+MIXES = ("predicted_mix", "mix_before", "mix_after")
+PER_CLASS = ("classes", "prior", "prior_low", "prior_high", *MIXES)  # of length K
+SEVERITIES = ("refuse", "warn", "note")
+
+
+def check_stored(facts: dict[str, Any]) -> None:
+    """Raise unless facts that were read from a file have the form of a calibration."""
+    check_form(facts, {"findings": [FINDING], "details": DETAILS, "map": dict}, "calibration")
+    details: dict[str, Any] = facts["details"]
+    for name in PER_CLASS:
+        _check_length(details[name], details["n_classes"], name)
+    _check_length(details["accuracy_before"], 3, "accuracy_before")  # value, low, high
+    bins: dict[str, Any] = details["histograms"]
+    for name, counts in bins.items():
+        _check_length(counts, len(bins["edges"]) - (name != "edges"), f"histograms.{name}")
+    curves: dict[str, Any] = details["risk_coverage"] or {}
+    for name, risks in curves.items():
+        _check_length(risks, len(curves["coverage"]), f"risk_coverage.{name}")
+    _check_length(details["label_next_keys"], len(details["label_next"]), "label_next_keys")
+    if (facts["ece_before"] is None) is not (facts["ece_after"] is None):
+        raise InputError("ece_before and ece_after must be known both, or neither.")
+    for finding in facts["findings"]:
+        if finding["severity"] not in SEVERITIES:
+            msg = f"severity must be one of {', '.join(SEVERITIES)}. Got {finding['severity']!a}."
+            raise InputError(msg)
+
+
+def _check_length(values: list[Any] | None, n: int, name: str) -> None:
+    if values is not None and len(values) != n:
+        raise InputError(f"{name} must hold {n} values. It holds {len(values)}.")

@@ -1,0 +1,141 @@
+"""Improved, no-evidence or refused: what the plausible maps say of the map that is used.
+
+refused       a finding makes any map meaningless, or nothing at all is known: the source's
+temperature is used where there is one, else the model's own probabilities
+improved      the Brier score is expected to fall against the model's own probabilities, with a
+probability of at least 80 %, and so is the calibration error
+no-evidence   neither: the map of highest expected score is used all the same, and said to be
+expected to change little
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from temperance._core.stats import Interval
+from temperance.calibrate.constants import POLICY
+from temperance.metrics.binned import bin_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from temperance.calibrate.problem import Problem
+    from temperance.calibrate.uncertainty import Plausible
+
+    Matrix = NDArray[np.float64]
+
+Verdict = Literal["improved", "no-evidence", "refused"]
+N_BINS = 15
+COVERAGE = np.linspace(0.01, 1, 100)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What the plausible maps say of the map that is used.
+
+    Attributes
+    ----------
+    verdict : {"improved", "no-evidence"}
+    temperature, accuracy, accuracy_before, ece_before, ece_after, gain : Interval
+        ``gain`` is the fall of the Brier score (sum over classes) against the model's own.
+    probability : float
+        That the gain is positive.
+    risk_before, risk_after : list of Interval
+        Share of wrong answers among the most confident rows, at each of `COVERAGE`.
+    """
+
+    verdict: Verdict
+    temperature: Interval
+    accuracy: Interval
+    accuracy_before: Interval
+    ece_before: Interval
+    ece_after: Interval
+    gain: Interval
+    probability: float
+    risk_before: list[Interval]
+    risk_after: list[Interval]
+
+
+def judge(problem: Problem, plausible: Plausible) -> Judgement:
+    """Return what the plausible maps say, each taken for the truth in turn."""
+    sample, n = problem.sample, len(problem.sample)
+    own, used = sample.probabilities(1.0), sample.probabilities(*plausible.centre)
+    rows = np.arange(n)
+    kinds = {"before": own, "after": used}
+    predicted = {name: p.argmax(axis=1) for name, p in kinds.items()}
+    right: dict[str, list[Matrix]] = {"before": [], "after": []}
+    gains: list[float] = []
+    sharper = float(np.sum(own * own) - np.sum(used * used)) / n
+    for truth in plausible.truths(sample):
+        gains.append(sharper - 2 * float(np.sum((own - used) * truth)) / n)
+        for name in kinds:
+            right[name].append(truth[rows, predicted[name]])
+    accuracy = {name: np.array([r.mean() for r in right[name]]) for name in kinds}
+    errors = {name: _errors(kinds[name], right[name]) for name in kinds}
+    gain = plausible.interval(np.array(gains))
+    probability = float(plausible.weights[np.array(gains) > 0].sum())
+    expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
+    improved = (
+        probability >= POLICY.improved_probability
+        and gain.value >= POLICY.improved_gain
+        and expected["after"] < expected["before"]
+    )
+
+    def share(values: Matrix) -> Interval:
+        mean = float(plausible.weights @ values)
+        found = plausible.interval(values, sampling=float(np.sqrt(mean * (1 - mean) / n)))
+        return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0))
+
+    def error(name: str) -> Interval:
+        found = plausible.interval(errors[name], floor=_noise(kinds[name]))
+        return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0))
+
+    return Judgement(
+        verdict="improved" if improved else "no-evidence",
+        temperature=_temperatures(plausible),
+        accuracy=share(accuracy["after"]),
+        accuracy_before=share(accuracy["before"]),
+        ece_before=error("before"),
+        ece_after=error("after"),
+        gain=gain,
+        probability=probability,
+        risk_before=_risk(plausible, own, right["before"]),
+        risk_after=_risk(plausible, used, right["after"]),
+    )
+
+
+def _temperatures(plausible: Plausible) -> Interval:
+    t, found = plausible.centre.temperature, plausible.interval(np.log(plausible.temperatures))
+    low, high = float(np.exp(found.low)), float(np.exp(found.high))
+    return Interval(t, min(t, low), max(t, high))
+
+
+def _errors(p: Matrix, right: list[Matrix]) -> Matrix:
+    """Return the calibration error of ``p`` if each of the truths held."""
+    top = p.max(axis=1)
+    place = bin_index(top, N_BINS)
+    gaps = [np.abs(np.bincount(place, top - r, N_BINS)).sum() for r in right]
+    return np.array(gaps) / len(p)
+
+
+def _noise(p: Matrix) -> float:
+    """Return the calibration error that a calibrated model shows by chance on so many rows."""
+    top = p.max(axis=1)
+    variance = np.bincount(bin_index(top, N_BINS), top * (1 - top), N_BINS)
+    return float(np.sqrt(2 / np.pi * variance).sum()) / len(p)
+
+
+def _risk(plausible: Plausible, p: Matrix, right: list[Matrix]) -> list[Interval]:
+    """Return the share of wrong answers among the most confident rows, by coverage."""
+    order = np.argsort(-p.max(axis=1), kind="stable")
+    answered = np.maximum(1, np.round(COVERAGE * len(p)).astype(int))
+    risks = np.array([(np.cumsum(1 - r[order])[answered - 1]) / answered for r in right])
+    out: list[Interval] = []
+    for column, count in zip(risks.T, answered, strict=True):
+        mean = float(plausible.weights @ column)
+        found = plausible.interval(column, sampling=float(np.sqrt(mean * (1 - mean) / count)))
+        out.append(Interval(found.value, max(found.low, 0.0), min(found.high, 1.0)))
+    return out
