@@ -25,8 +25,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "tables",
 ]
-exclude_patterns = ["_build", "tables"]
+exclude_patterns = ["_build", "_generated/labelfree_*", "tables"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
