@@ -7,8 +7,8 @@ models", Biometrika 71 (1984). There is none if and only if the map can move in 
 
 since then every step in that direction is better than the one before. An optimiser runs after such
 a direction until it gains nothing more. Where it stops, most rows are sure, and its map less what
-would tell apart the classes between which other rows are ambiguous is such a direction: whether it is,
-all rows say. A direction that is found is a proof. None is found where too many rows are ambiguous,
+would tell apart the classes between which other rows are ambiguous is such a direction: all rows
+say whether it is. A direction that is found is a proof. None is found where too many rows are ambiguous,
 unless it is that of a single class.
 """
 
@@ -47,7 +47,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows, and the class each is of and another that it may be of; None where they are too many."""
+    """Rows, the class of each and another that it may be of; None where they are too many."""
 
     found: tuple[Vector, NDArray[np.int64], NDArray[np.int64]] | None
 
@@ -71,8 +71,8 @@ def are_separated(
     """Return whether the map at which an optimiser has stopped leads to a direction as above.
 
     ``unpack(x)`` are its gains and biases, for logits times ``unit``, and ``pack`` of gradients
-    with respect to these is the gradient with respect to x. A row is ambiguous between classes that are
-    more likely than ``doubt``.
+    with respect to these is the gradient with respect to x. A row is
+    ambiguous between classes that are more likely than ``doubt``.
     """
     gain, bias = unpack(x)
     totals: tuple[Extremes, Pairs] = rows.reduce(
