@@ -8,8 +8,8 @@ models", Biometrika 71 (1984). There is none if and only if the map can move in 
 since then every step in that direction is better than the one before. An optimiser runs after such
 a direction until it gains nothing more. Where it stops, most rows are sure, and its map less what
 would tell apart the classes between which other rows are ambiguous is such a direction: all rows
-say whether it is. A direction that is found is a proof. None is found where too many rows are ambiguous,
-unless it is that of a single class.
+say whether it is. A direction that is found is a proof. None is found where too many rows are
+ambiguous, unless it is that of a single class.
 """
 
 from __future__ import annotations
