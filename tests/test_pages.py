@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -48,9 +49,7 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
 def tables(monkeypatch):
     """Return the extension that writes the tables of the manual."""
     monkeypatch.syspath_prepend(DOCS / "_ext")
-    import tables
-
-    yield tables
+    yield importlib.import_module("tables")
     del sys.modules["tables"]
 
 
