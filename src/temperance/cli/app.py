@@ -358,9 +358,10 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
 
     with output.working("calibrating 8,000 rotated digits"):
         comparisons = [story.compare(degrees) for degrees in story.DEGREES]
-        written = story.write_files(out, comparisons[-1])
+        labelled = story.add_labels(comparisons[-1])
+        written = story.write_files(out, labelled)
     if json:
-        output.show_json([comparison.to_dict() for comparison in comparisons])
+        output.show_json([part.to_dict() for part in (*comparisons, labelled)])
     else:
-        show_demo(comparisons, written)
+        show_demo(comparisons, labelled, written)
     return 0
