@@ -13,11 +13,17 @@ from scipy.special import softmax
 import temperance as tp
 from temperance.cli import demo, main
 from temperance.io.formats import Table
+from temperance.report import texts
 
 
 @pytest.fixture(scope="module")
 def hard():
     return demo.compare(60)
+
+
+@pytest.fixture(scope="module")
+def labelled(hard):
+    return demo.add_labels(hard)
 
 
 def test_the_shipped_files_are_small():
@@ -39,7 +45,7 @@ def test_rows_are_what_the_story_says():
 def test_without_labels_it_is_better_than_the_model_and_likelier_than_the_paper(degrees):
     compared = demo.compare(degrees)
     own, uts, ours, oracle = (
-        compared.outcome(m) for m in ("uncalibrated", "UTS", "prior-matched", "TS-Target")
+        compared.outcome(m) for m in ("uncalibrated", "UTS", "temperance", "TS-Target")
     )
     assert compared.calibration.verdict == "improved"
     assert ours.nll < uts.nll < own.nll
@@ -50,23 +56,59 @@ def test_without_labels_it_is_better_than_the_model_and_likelier_than_the_paper(
     assert low < ours.accuracy < high
 
 
+def width(interval):
+    return interval[2] - interval[1]
+
+
+def test_the_three_situations_are_what_the_headings_say(labelled):
+    mild = demo.compare(30)
+    own, ours = mild.outcome("uncalibrated"), mild.outcome("temperance")
+    assert ours.ece < own.ece / 2  # helped
+    assert not texts.unsure(mild.calibration)
+    assert texts.unsure(labelled.before)  # in doubt
+    assert not texts.unsure(labelled.after)  # known
+    assert width(labelled.after.accuracy) < width(labelled.before.accuracy) / 3
+    truth = demo.load("rotated_60")
+    for calibration, outcome in (
+        (labelled.before, labelled.outcome_before),
+        (labelled.after, labelled.outcome_after),
+    ):
+        p = calibration.predict_proba(truth.logits.astype(np.float64))
+        right = np.mean(p.argmax(axis=1) == truth.labels)
+        assert outcome.accuracy == pytest.approx(right, abs=1e-3)
+        assert calibration.accuracy[1] <= right <= calibration.accuracy[2]
+        assert calibration.ece_after[1] <= outcome.ece <= calibration.ece_after[2]
+    assert labelled.outcome_after.ece < labelled.outcome_before.ece / 2
+    assert labelled.outcome_after.nll < labelled.outcome_before.nll
+
+
+def test_only_the_labels_that_were_asked_for_are_used(labelled):
+    assert labelled.rows == labelled.before.label_next(30)
+    assert labelled.after.details["n_labelled"] == 30
+
+
 def test_the_target_labels_reach_only_the_oracle(monkeypatch, hard):
     rotated = demo.load("rotated_60")
     wrong = np.where(np.arange(rotated.n) % 4 == 0, 9 - rotated.labels, rotated.labels)
     tables = {"source": demo.load("source"), "rotated_60": Table(rotated.logits, wrong)}
     monkeypatch.setattr(demo, "load", tables.__getitem__)
     again = demo.compare(60)
-    for method in ("uncalibrated", "TS-source", "UTS", "prior-matched"):
+    for method in ("uncalibrated", "TS-source", "UTS", "temperance"):
         assert again.outcome(method).temperature == hard.outcome(method).temperature
     assert again.outcome("TS-Target").temperature != hard.outcome("TS-Target").temperature
 
 
-def test_a_stranger_reads_what_happened(capsys, tmp_path, hard):
+def test_a_stranger_reads_what_happened(capsys, tmp_path, hard, labelled):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     unwrapped = out.replace(" ", "")
     for words in (
-        "the network says it is 88% sure. In truth it is right 39% of the time",
+        "The network says it is 88% sure. In truth it is right 39% of the time",
+        "1. Calibration without labels helps: 30 degrees",
+        "2. Without labels the answer stays in doubt: 60 degrees",
+        "3. 30 labels answer most of the doubt: 60 degrees",
+        f"no labels {texts.between(labelled.before.accuracy)}",
+        f"30 labels {texts.between(labelled.after.accuracy)}",
         "Without one label of these digits",
         "Verdict: improved",
         "lower is better",
@@ -74,13 +116,13 @@ def test_a_stranger_reads_what_happened(capsys, tmp_path, hard):
         f"Open the report: {tmp_path / 'demo' / 'report.html'}",
     ):
         assert words.replace(" ", "") in unwrapped
-    for name in ("uncalibrated", "TS-source", "UTS", "prior-matched", "TS-Target"):
+    for name in ("uncalibrated", "TS-source", "UTS", "temperance", "TS-Target"):
         assert len(re.findall(rf"{name} ", out)) >= 2
 
 
 def test_the_clerk_accepts_what_the_numbers_say(hard):
     rotated = demo.load("rotated_60")
-    own, ours = hard.outcome("uncalibrated"), hard.outcome("prior-matched")
+    own, ours = hard.outcome("uncalibrated"), hard.outcome("temperance")
     p = softmax(rotated.logits.astype(np.float64), axis=1)
     accepted = p.max(axis=1) >= demo.SURE
     assert own.accepted == pytest.approx(accepted.sum(), abs=4)  # half precision near the limit
@@ -89,22 +131,29 @@ def test_the_clerk_accepts_what_the_numbers_say(hard):
     assert ours.accepted_wrong < own.accepted_wrong / 2
 
 
-def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, hard):
-    paths = demo.write_files(tmp_path, hard)
+def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, labelled):
+    paths = demo.write_files(tmp_path, labelled)
     out = str(tmp_path / "cal.json")
     arguments = ["calibrate", str(paths["target"]), "--source", str(paths["source"]), "--out", out]
     assert main(arguments) == 0
     assert tp.load(out).to_dict() == tp.load(paths["calibration"]).to_dict()
-    assert main(["evaluate", str(paths["labelled"]), "--map", out]) == 0
+    few = str(tmp_path / "few.json")
+    assert main([*arguments[:-1], few, "--labelled", str(paths["few"])]) == 0
+    assert tp.load(few).accuracy == pytest.approx(labelled.after.accuracy)
+    assert main(["evaluate", str(paths["labelled"]), "--map", few]) == 0
     assert main(["inspect", str(paths["calibration"])]) == 0
     assert "ECE (lower is better)" in capsys.readouterr().out
 
 
 def test_json(capsys, tmp_path):
     assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
-    mild, hard = json.loads(capsys.readouterr().out)
+    mild, hard, labelled = json.loads(capsys.readouterr().out)
     assert [mild["degrees"], hard["degrees"]] == [30, 60]
     assert [m["method"] for m in hard["methods"]][-1] == "TS-Target"
+    assert labelled["labels"] == 30
+    assert (
+        labelled["with_labels"]["measured"]["ece"] < labelled["without_labels"]["measured"]["ece"]
+    )
 
 
 def test_the_shipped_logits_are_those_of_the_digits(shared_data):

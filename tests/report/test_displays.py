@@ -145,6 +145,17 @@ def test_risk_falls_where_fewer_rows_are_answered():
     assert frame["before"][20] < frame["before"][-1] / 2
 
 
+def test_the_risk_of_a_calibration_has_its_band():
+    frame = DISPLAYS["risk of a calibration"].frame()
+    assert (frame["after_low"] <= frame["after"]).all()
+    assert (frame["after"] <= frame["after_high"]).all()
+    ax = DISPLAYS["risk of a calibration"].plot()
+    (band,) = ax.collections
+    corners = band.get_paths()[0].vertices
+    assert corners[:, 1].max() == pytest.approx(frame["after_high"].max())
+    plt.close("all")
+
+
 def test_the_objective_has_its_minimum_where_uts_finds_it():
     from temperance.data import as_rows
     from temperance.methods.uts import Shortfall, fit_weight_exponent

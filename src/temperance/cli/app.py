@@ -283,6 +283,8 @@ def report(
     *,
     out: Out,
     labelled: Path | None = None,
+    title: str | None = None,
+    model: str | None = None,
     labels: Labels = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
@@ -297,6 +299,10 @@ def report(
         Where to write the page.
     labelled
         Rows of the target that have labels now: to set what they measure beside the estimates.
+    title
+        Title of the page.
+    model
+        Name of the model, as the readers of the page know it.
     """
     from temperance import report as page
     from temperance.cli import inputs, output
@@ -311,7 +317,7 @@ def report(
         rows = inputs.read_labelled(labelled, classes, labels, names, content)
         inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(*inputs.pair_of(rows), groups=rows.groups)
-    page.to_html(held, out, audit=audit)
+    page.to_html(held, out, audit=audit, title=title, model=model)
     output.show_files({"report": out})
     return 0
 
@@ -352,9 +358,10 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
 
     with output.working("calibrating 8,000 rotated digits"):
         comparisons = [story.compare(degrees) for degrees in story.DEGREES]
-        written = story.write_files(out, comparisons[-1])
+        labelled = story.add_labels(comparisons[-1])
+        written = story.write_files(out, labelled)
     if json:
-        output.show_json([comparison.to_dict() for comparison in comparisons])
+        output.show_json([part.to_dict() for part in (*comparisons, labelled)])
     else:
-        show_demo(comparisons, written)
+        show_demo(comparisons, labelled, written)
     return 0

@@ -3,7 +3,7 @@
 A LeNet-5 was trained on MNIST (``experiments/demo/make_demo_data.py``). Shipped are its logits on
 2,000 digits that it had not seen, the *source*, and on 4,000 digits rotated by 30° and by 60°, the
 *target*. Labels of the target are shipped to measure what happened; no method but the last of the
-table may look at them.
+table may look at them. Then thirty digits are labelled, and the calibration uses these labels.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from temperance.maps import Map
 
 DEGREES = (30, 60)
+LABELS = 30  # digits that somebody labels in the last part of the story
 SURE = 0.9  # confidence above which the story's clerk accepts an answer unseen
 
 
@@ -69,6 +70,35 @@ class Comparison:
         }
 
 
+@dataclass(frozen=True)
+class LabelledComparison:
+    """The same digits without labels and with a few, each with what all labels say of it."""
+
+    degrees: int
+    rows: list[int]
+    before: Calibration
+    after: Calibration
+    outcome_before: Outcome
+    outcome_after: Outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain facts."""
+        parts = {
+            "without_labels": (self.before, self.outcome_before),
+            "with_labels": (self.after, self.outcome_after),
+        }
+        facts = {
+            name: {
+                "verdict": calibration.verdict,
+                "accuracy": calibration.accuracy,
+                "ece": calibration.ece_after,
+                "measured": vars(outcome),
+            }
+            for name, (calibration, outcome) in parts.items()
+        }
+        return {"degrees": self.degrees, "labels": len(self.rows), **facts}
+
+
 @cache
 def load(name: str) -> Table:
     """Return shipped rows: ``"source"``, ``"rotated_30"`` or ``"rotated_60"``.
@@ -105,11 +135,28 @@ def compare(degrees: int) -> Comparison:
         "uncalibrated": ("nothing", IDENTITY),
         "TS-source": ("source labels", fit_temperature(*labelled)),
         "UTS": ("class mix", fit_uts(z, prior)),
-        "prior-matched": ("class mix, source labels", calibration.map),
+        "temperance": ("class mix, source labels", calibration.map),
         "TS-Target": ("the target's labels", fit_temperature(z, y)),
     }
     outcomes = [_measure(name, knows, fitted, z, y) for name, (knows, fitted) in maps.items()]
     return Comparison(degrees, calibration, tuple(outcomes))
+
+
+def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:
+    """Label the digits that the calibration asks for, and let it use the labels."""
+    target, before = load(f"rotated_{comparison.degrees}"), comparison.calibration
+    z, y = target.logits, _labels(target)
+    rows = before.label_next(n)
+    after = before.update(z[rows], y[rows])
+    knows = f"class mix, source labels, {n} target labels"
+    return LabelledComparison(
+        comparison.degrees,
+        rows,
+        before,
+        after,
+        comparison.outcome("temperance"),
+        _measure(f"temperance, {n} labels", knows, after.map, z, y),
+    )
 
 
 def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
@@ -130,19 +177,25 @@ def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
     )
 
 
-def write_files(directory: Path, comparison: Comparison) -> dict[str, Path]:
-    """Write the report of a comparison and the files that it was made of, to try commands on."""
+def write_files(directory: Path, labelled: LabelledComparison) -> dict[str, Path]:
+    """Write the reports, and the files that they were made of, to try commands on."""
     directory.mkdir(parents=True, exist_ok=True)
-    target = replace(load(f"rotated_{comparison.degrees}"), prior=class_mix())
+    target = replace(load(f"rotated_{labelled.degrees}"), prior=class_mix())
+    few = target.logits[labelled.rows], _labels(target)[labelled.rows]
     paths = {
         "report": directory / "report.html",
+        "report_labels": directory / f"report_{len(labelled.rows)}_labels.html",
+        "few": directory / f"labelled_{len(labelled.rows)}.npz",
         "calibration": directory / "calibration.json",
         "target": directory / "target.npz",
         "source": directory / "source.npz",
         "labelled": directory / "labelled.npz",
     }
-    comparison.calibration.to_html(paths["report"])
-    comparison.calibration.save(paths["calibration"])
+    title = f"Digits rotated by {labelled.degrees} degrees"
+    for name, calibration in (("report", labelled.before), ("report_labels", labelled.after)):
+        calibration.to_html(paths[name], title=title, model="LeNet-5, trained on MNIST")
+    labelled.before.save(paths["calibration"])
+    write(paths["few"], Table(*few, classes=target.classes))
     write(paths["target"], replace(target, labels=None))
     write(paths["labelled"], target)
     write(paths["source"], load("source"))

@@ -6,45 +6,54 @@ from typing import TYPE_CHECKING
 
 from temperance.cli.demo import SURE
 from temperance.cli.output import COLOURS, say, show_findings, table
-from temperance.report.texts import between, percent
+from temperance.report.texts import between, gain_sentence, percent, to_do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from temperance.cli.demo import Comparison
+    from temperance.cli.demo import Comparison, LabelledComparison
 
 
-def show_demo(comparisons: Sequence[Comparison], written: dict[str, Path]) -> None:
+def show_demo(
+    comparisons: Sequence[Comparison], labelled: LabelledComparison, written: dict[str, Path]
+) -> None:
     """Print what happened, why it matters, and what to do next."""
-    _show_story(comparisons)
-    for comparison in comparisons:
-        say()
-        _show_one(comparison)
+    mild, hard = comparisons
+    _show_story(mild, hard, len(labelled.rows))
     say()
-    _show_verdict(comparisons[-1])
+    say(f"1. Calibration without labels helps: {mild.degrees} degrees", "bold")
+    _show_one(mild)
+    say()
+    say(f"2. Without labels the answer stays in doubt: {hard.degrees} degrees", "bold")
+    _show_one(hard)
+    show_findings([one for one in hard.calibration.findings if one.severity != "note"])
+    say()
+    _show_labels(labelled)
     say()
     say("What to do next", "bold")
-    print(f"Open the report:  {written['report']}")  # noqa: T201 - a path is copied, not wrapped
-    say("Or do the same by hand, on the files beside it:")
+    calibrate = f"  temperance calibrate {written['target']} --source {written['source']}"
     for line in (
-        f"  temperance calibrate {written['target']} --source {written['source']} --out cal.json",
-        f"  temperance evaluate {written['labelled']} --map cal.json",
+        f"Open the report:   {written['report']}",
+        f"and, with labels:  {written['report_labels']}",
+        "Or do the same by hand, on the files beside it:",
+        f"{calibrate} --out cal.json",
+        f"{calibrate} --labelled {written['few']} --out few.json",
+        f"  temperance evaluate {written['labelled']} --map few.json",
         f"  temperance inspect {written['calibration']}",
     ):
-        print(line)  # noqa: T201
+        print(line)  # noqa: T201 - a path is copied, not wrapped
 
 
-def _show_story(comparisons: Sequence[Comparison]) -> None:
-    facts = comparisons[0].calibration.details
-    mild, hard = (f"{comparison.degrees} degrees" for comparison in comparisons)
+def _show_story(mild: Comparison, hard: Comparison, n: int) -> None:
+    facts = mild.calibration.details
     say("A digit reader, and digits that arrive rotated", "bold")
     say(
-        f"A small network (LeNet-5) reads handwritten digits. At home, on {facts['n_source']:,} "
-        f"digits it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
+        f"A small network (LeNet-5) reads handwritten digits. On {facts['n_source']:,} upright "
+        f"digits that it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
         f"time. Then the scanner is mounted askew: {facts['n_target']:,} digits arrive rotated, "
-        f"first by {mild}, then by {hard}. Nobody labels them. All that is known is how often each "
-        f"digit occurs."
+        f"first by {mild.degrees} degrees, then by {hard.degrees} degrees. Nobody labels them. All "
+        f"that is known is how often each digit occurs. At the end somebody labels {n} digits."
     )
     say()
     say("How to read the tables", "bold")
@@ -52,20 +61,18 @@ def _show_story(comparisons: Sequence[Comparison]) -> None:
         "'says' is how sure a method is on average, 'is right' how often it really is: they should "
         "be the same. ECE is their distance over all levels of confidence; NLL and Brier judge "
         "confidence and accuracy together; lower is better for all three. T is the temperature "
-        "that divides the network's scores: above 1, less sure. TS is temperature scaling, UTS the "
-        "published way to do it without labels, prior-matched what 'temperance calibrate' does. "
-        "TS-Target may look at the answers, and is there as a limit."
+        "that divides the network's scores: above 1, less sure. TS is temperature scaling, UTS a "
+        "published way to do it without labels, temperance what 'temperance calibrate' does. "
+        "TS-Target may look at all answers, and is there as a limit."
     )
 
 
 def _show_one(comparison: Comparison) -> None:
-    own = comparison.outcome("uncalibrated")
-    ours = comparison.outcome("prior-matched")
+    own, ours = comparison.outcome("uncalibrated"), comparison.outcome("temperance")
+    calibration = comparison.calibration
     say(
-        f"Rotated by {comparison.degrees} degrees: the network says it is "
-        f"{percent(own.confidence)} sure. In truth it is right {percent(own.accuracy)} of the "
-        f"time.",
-        "bold",
+        f"The network says it is {percent(own.confidence)} sure. In truth it is right "
+        f"{percent(own.accuracy)} of the time."
     )
     rows = [
         (
@@ -90,19 +97,43 @@ def _show_one(comparison: Comparison) -> None:
         f"confidence, {ours.accepted_wrong:,} ({percent(ours.accepted_wrong / ours.accepted)}). "
         f"The others go to a person."
     )
-
-
-def _show_verdict(comparison: Comparison) -> None:
-    calibration = comparison.calibration
-    truth = comparison.outcome("prior-matched").accuracy
-    say(
-        f"What temperance says about the {comparison.degrees}-degree digits, before anybody has "
-        f"seen a label:",
-        "bold",
-    )
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
     say(
-        f"Estimated accuracy {between(calibration.accuracy)}, a 90% interval; the labels, opened "
-        f"afterwards, say {percent(truth)}."
+        f"{gain_sentence(calibration)} Estimated accuracy {between(calibration.accuracy)}, a 90% "
+        f"interval; the labels, opened afterwards, say {percent(ours.accuracy)}. The advice: "
+        f"{to_do(calibration)}"
     )
-    show_findings(calibration.findings)
+
+
+def _show_labels(labelled: LabelledComparison) -> None:
+    n = len(labelled.rows)
+    before, after = labelled.outcome_before, labelled.outcome_after
+    say(f"3. {n} labels answer most of the doubt: {labelled.degrees} degrees", "bold")
+    say(
+        f"temperance names the {n} digits that say most (cal.label_next), somebody labels them, "
+        f"and the calibration uses the labels (cal.update)."
+    )
+    parts = (
+        ("no labels", labelled.before, before),
+        (f"{n} labels", labelled.after, after),
+    )
+    table(
+        ("", "accuracy, estimated", "in truth", "ECE, estimated", "in truth"),
+        [
+            (
+                name,
+                between(calibration.accuracy),
+                percent(outcome.accuracy),
+                between(calibration.ece_after),
+                percent(outcome.ece),
+            )
+            for name, calibration, outcome in parts
+        ],
+    )
+    widths = [0.0 if c.accuracy is None else c.accuracy[2] - c.accuracy[1] for _, c, _ in parts]
+    say(
+        f"The interval of the accuracy was {100 * widths[0]:.0f} points wide and is "
+        f"{100 * widths[1]:.0f} now. The calibration error, measured with all labels, goes from "
+        f"{before.ece:.3f} to {after.ece:.3f}, the NLL from {before.nll:.3f} to {after.nll:.3f}, "
+        f"and the accuracy from {percent(before.accuracy)} to {percent(after.accuracy)}."
+    )

@@ -29,8 +29,8 @@ COVERAGE = np.linspace(0.01, 1, 100)
 class RiskCoverageDisplay(Display):
     """Error rate among the rows that are answered, against their share.
 
-    Measured where labels are given, expected (by the calibrated probabilities themselves) where
-    the numbers come from a calibration without labels.
+    Measured where labels are given; estimated, with a 90 % band of the calibrated curve, where the
+    numbers come from a calibration.
 
     Examples
     --------
@@ -45,6 +45,8 @@ class RiskCoverageDisplay(Display):
     before: Floats
     after: Floats | None = None
     measured: bool = True
+    after_low: Floats | None = None
+    after_high: Floats | None = None
 
     @classmethod
     def from_logits(
@@ -56,20 +58,36 @@ class RiskCoverageDisplay(Display):
 
     @classmethod
     def from_calibration(cls, calibration: Calibration) -> RiskCoverageDisplay:
-        """Take the expected risk that a calibration keeps."""
+        """Take the estimated risk that a calibration keeps, with its band."""
         facts = {k: np.asarray(v) for k, v in calibration.details["risk_coverage"].items()}
-        return cls(facts["coverage"], facts["risk_before"], facts["risk_after"], measured=False)
+        return cls(
+            facts["coverage"],
+            facts["risk_before"],
+            facts["risk_after"],
+            measured=False,
+            after_low=facts["risk_after_low"],
+            after_high=facts["risk_after_high"],
+        )
 
     def frame(self) -> dict[str, NDArray[Any]]:
-        """Return coverage, and the risk before and, where there is a map, after."""
-        columns = {"coverage": self.coverage, "before": self.before}
-        return columns if self.after is None else columns | {"after": self.after}
+        """Return coverage, the risk before and, where these are known, after and its band."""
+        columns = {
+            "coverage": self.coverage,
+            "before": self.before,
+            "after": self.after,
+            "after_low": self.after_low,
+            "after_high": self.after_high,
+        }
+        return {name: values for name, values in columns.items() if values is not None}
 
     def _draw(self, ax: Axes) -> None:
         ax.plot(self.coverage, self.before, color=BEFORE, label="model's own confidence")
         if self.after is not None:
             ax.plot(self.coverage, self.after, color=AFTER, linestyle="--", label="calibrated")
-        word = "error rate" if self.measured else "expected error rate"
+        if self.after_low is not None and self.after_high is not None:
+            band = {"color": AFTER, "alpha": 0.18, "linewidth": 0, "label": "calibrated, 90% band"}
+            ax.fill_between(self.coverage, self.after_low, self.after_high, **band)
+        word = "error rate" if self.measured else "estimated error rate"
         ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of rows answered", ylabel=word)
         ax.legend(loc="upper left")
 
