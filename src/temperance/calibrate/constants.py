@@ -85,7 +85,7 @@ class Numerical:
     merged: float = 0.15  # log-odds within which two accuracies are solved as one
     newton_classes: int = 128  # most classes for which K x K equations are solved
     draws: int = 32  # plausible maps where labels are given
-    bias_widths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # tried where labels are given
+    bias_doublings: int = 2  # widths of its errors up to 4 times as large are tried with labels
     bias_classes: int = 1_000  # beyond which labels move the temperature alone
     label_shrinkage: float = 1.5  # noise of a class mix that is taken off, in its own units
     mask: float = 1e4  # a logit that far below the largest of its row is a mask

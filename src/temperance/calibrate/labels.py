@@ -47,7 +47,7 @@ def learn(plausible: Plausible, labelled: LabelledSample, *, bias: bool) -> Plau
     free = len(theta) if bias and len(centre.bias) <= NUMERICAL.bias_classes else 1
     tried = {
         width: fit_around(rows, labels, theta, _precision(plausible, free, width))
-        for width in NUMERICAL.bias_widths
+        for width in 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
     }
     width = max(tried, key=lambda w: tried[w].evidence - FITTED.width_evidence * abs(np.log2(w)))
     found, information, _ = tried[width]
