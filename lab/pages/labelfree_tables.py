@@ -75,6 +75,19 @@ def labels() -> str:
     return table(["", "", "no label", *(f"{n} labels" for n in counts)], rows)
 
 
+def labels_covered() -> str:
+    """Return how often the interval of the accuracy holds the truth, by the number of labels."""
+    found = record("settings")
+    counts = (10, 30, 100)
+    rows = []
+    for group in ("text and tables", "images"):
+        f = found[group]
+        for name in ("no mix", "exact mix"):
+            some = (f["labels_cover"][f"{name}, {n} labels"] for n in counts)
+            rows.append([group, name, f"{f[name]['covers']:.0%}", *(f"{s:.0%}" for s in some)])
+    return table(["", "", "no label", *(f"{n} labels" for n in counts)], rows)
+
+
 def uts() -> str:
     """Return what UTS does on networks without a shift."""
     head = ["network", "NLL before", "UTS", "TS, with labels", "gap closed"]
@@ -119,6 +132,7 @@ TABLES = {
     "unshifted": lambda: settings("unshifted"),
     "families": families,
     "labels": labels,
+    "labels_covered": labels_covered,
     "uts": uts,
     "protocol": protocol,
 }

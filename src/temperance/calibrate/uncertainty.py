@@ -199,7 +199,7 @@ def mixture(
 
 
 def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> Mix:
-    """Return how far the stated mix is believed.
+    """Return how probable the stated mix is, and the mix that maps meet.
 
     A mix that was counted on few rows, or that differs from the model's own mean probabilities by
     no more than chance, is drawn towards these (positive-part James-Stein). A mix that makes the
