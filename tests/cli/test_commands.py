@@ -390,3 +390,37 @@ def test_the_same_command_writes_the_same_bytes(folder, capsys, tmp_path):
     for suffix in ("json", "html"):
         first, second = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in "ab")
         assert first == second
+
+
+def test_calibrate_says_from_which_confidence_rows_may_be_accepted(folder, capsys, tmp_path):
+    rows = demo.load("rotated_60")
+    arguments = ("calibrate", folder / "target.npz", "--source", folder / "source.npz")
+    code, out, _ = run(capsys, *arguments, "--max-error", "0.3", "--json")
+    found = json.loads(out)["threshold"]
+    assert code == 0
+    assert found["guaranteed"] is False
+    assert found["error"][2] <= 0.3
+    assert f"at least {found['confidence']:.4f}" in run(capsys, *arguments, "--max-error", "0.3")[1]
+
+    labelled = tmp_path / "some.npz"
+    np.savez(labelled, logits=rows.logits[:300], labels=rows.labels[:300], classes=rows.classes)
+    arguments += ("--labelled", labelled, "--max-error", "0.3")
+    code, out, _ = run(capsys, *arguments, "--json")
+    tested = json.loads(out)["threshold"]
+    assert code == 0
+    assert tested["guaranteed"] is True
+    assert tested["error"][2] <= 0.3
+    assert " ".join(run(capsys, *arguments)[1].split()).count("guaranteed to be wrong") == 1
+
+
+def test_a_refused_calibration_accepts_nothing(folder, capsys):
+    code, out, _ = run(capsys, "calibrate", folder / "target.npz", "--max-error", "0.3", "--json")
+    assert code == 1
+    assert json.loads(out)["threshold"] is None
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "nan"])
+def test_a_largest_error_is_a_share(folder, capsys, share):
+    code, _, said = run(capsys, "calibrate", folder / "target.npz", "--max-error", share)
+    assert code == 2
+    assert "--max-error must lie above 0" in said
