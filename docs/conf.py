@@ -25,8 +25,10 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "tables",
 ]
-exclude_patterns = ["_build", "tables"]
+INCLUDED = ("codes", "constants", "few-labels", "labelfree_*", "start")  # parts of other pages
+exclude_patterns = ["_build", *(f"_generated/{name}.md" for name in INCLUDED)]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

@@ -1,13 +1,20 @@
-"""The examples in the manual run as they stand, page by page, in an empty directory."""
+"""The manual: examples run as they stand, in an empty directory; tables are those of the code."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+from temperance.calibrate import constants
+from temperance.calibrate.findings import CODES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 ELSEWHERE = {"torch.md", "tracking.md"}  # test_torch_export, test_tracking
 SLOW = {"experiments.md"}  # trains a network
 
@@ -16,7 +23,12 @@ def examples(page):
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
 
 
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if examples(page)]
+PAGES = [
+    page
+    for folder in ("", "concepts", "guides")
+    for page in sorted((DOCS / folder).glob("*.md"))
+    if examples(page)
+]
 
 
 @pytest.mark.parametrize(
@@ -31,3 +43,34 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(examples(page), page.name, "exec"), {})  # noqa: S102 - our own pages
     assert {page.name for page in PAGES} >= ELSEWHERE | SLOW
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Return the extension that writes the tables of the manual."""
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    yield importlib.import_module("tables")
+    del sys.modules["tables"]
+
+
+def test_the_page_of_codes_has_a_section_for_every_code(tables):
+    sections = re.findall(
+        r"^\((tp\d+)\)=\n## (TP\d+)\n\n\*\*(\w+)\*\*: .+\n\n.+$", tables.codes(), re.MULTILINE
+    )
+    assert sections == [(code.lower(), code, kind.severity) for code, kind in CODES.items()]
+
+
+def test_the_table_of_constants_has_every_constant_with_its_value(tables):
+    shown = dict(re.findall(r"`(\w+)` ([-+.e\d]+)(?=<br>| \|)", tables.constants_table()))
+    kinds = (constants.FITTED, constants.POLICY, constants.NUMERICAL)
+    held = {name: value for kind in kinds for name, value in dataclasses.asdict(kind).items()}
+    assert {name: float(value) for name, value in shown.items()} == held
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("[a-z]*/*.md")],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_codes_in_the_prose_exist(page):
+    assert set(re.findall(r"\bTP[1-9]\d\d\b", page.read_text("utf-8"))) <= set(CODES)

@@ -26,8 +26,10 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     """Calibrate without a label of the rotated digits, then open the labels and draw."""
     z, y = load("mnist_rotated_60.npz")
-    prior = np.bincount(y, minlength=10) / len(y)
-    cal = tp.calibrate(z, prior=prior, source=load("mnist_source.npz"))
+    source = load("mnist_source.npz")
+    counts = np.bincount(source[1], minlength=10)
+    prior = tp.about(counts / counts.sum(), rows=int(counts.sum()))
+    cal = tp.calibrate(z, prior=prior, source=source)
     figure, axes = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
     ReliabilityDisplay.from_logits(z, y, cal).plot(ax=axes)
     axes.set_title("LeNet-5 on digits rotated by 60°, no label used", fontsize=10)

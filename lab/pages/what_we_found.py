@@ -353,7 +353,7 @@ to nothing, no temperature without labels finds that out reliably.
 Prior-matched scaling uses what UTS uses, and a labelled source. Its class bias moves predictions,
 so it can fall below a temperature that saw the target's labels; but moved predictions can be wrong:
 it lowers the accuracy in {lower} of {n} degrees, by up to {most:.1f} points.
-[Label-free calibration](../label-free.md) says where it falls short.
+[Label-free calibration](../concepts/label-free.md) says where it falls short.
 
 {target}"""
 

@@ -392,25 +392,33 @@ def test_the_same_command_writes_the_same_bytes(folder, capsys, tmp_path):
         assert first == second
 
 
-def test_calibrate_says_from_which_confidence_rows_may_be_accepted(folder, capsys, tmp_path):
-    rows = demo.load("rotated_60")
-    arguments = ("calibrate", folder / "target.npz", "--source", folder / "source.npz")
-    code, out, _ = run(capsys, *arguments, "--max-error", "0.3", "--json")
-    found = json.loads(out)["threshold"]
-    assert code == 0
-    assert found["guaranteed"] is False
-    assert found["error"][2] <= 0.3
-    assert f"at least {found['confidence']:.4f}" in run(capsys, *arguments, "--max-error", "0.3")[1]
+def test_calibrate_says_from_which_confidence_rows_may_be_accepted(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=2300)
+    z = 5 * (2 * np.eye(3)[y] + rng.normal(size=(2300, 3)))
+    np.savez(tmp_path / "target.npz", logits=z[:1000])
+    np.savez(tmp_path / "source.npz", logits=z[1000:2000], labels=y[1000:2000])
+    np.savez(tmp_path / "some.npz", logits=z[2000:], labels=y[2000:])
+    arguments = ("calibrate", tmp_path / "target.npz", "--source", tmp_path / "source.npz")
+    arguments += ("--max-error", "0.1")
+    for more, guaranteed, said in (
+        ((), False, "are estimated to be wrong"),
+        (("--labelled", tmp_path / "some.npz"), True, "are guaranteed to be wrong"),
+    ):
+        code, out, _ = run(capsys, *arguments, *more, "--json")
+        found = json.loads(out)["threshold"]
+        assert code == 0
+        assert found["guaranteed"] is guaranteed
+        assert 0 < found["coverage"] <= 1
+        assert found["error"][2] <= 0.1
+        words = " ".join(run(capsys, *arguments, *more)[1].split())
+        assert f"at least {found['confidence']:.4f}" in words
+        assert said in words
 
-    labelled = tmp_path / "some.npz"
-    np.savez(labelled, logits=rows.logits[:300], labels=rows.labels[:300], classes=rows.classes)
-    arguments += ("--labelled", labelled, "--max-error", "0.3")
-    code, out, _ = run(capsys, *arguments, "--json")
-    tested = json.loads(out)["threshold"]
-    assert code == 0
-    assert tested["guaranteed"] is True
-    assert tested["error"][2] <= 0.3
-    assert " ".join(run(capsys, *arguments)[1].split()).count("guaranteed to be wrong") == 1
+
+def test_where_no_confidence_is_high_enough_no_row_is_accepted(folder, capsys):
+    arguments = ("calibrate", folder / "target.npz", "--source", folder / "source.npz")
+    assert "Accept no row" in run(capsys, *arguments, "--max-error", "0.001")[1]
 
 
 def test_a_refused_calibration_accepts_nothing(folder, capsys):

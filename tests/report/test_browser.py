@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from report_cases import KINDS, calibration, simulated
 
@@ -10,6 +12,8 @@ from temperance import report
 pytestmark = pytest.mark.browser
 
 SECTIONS = (
+    "how-sure",
+    "rests-on",
     "confidence",
     "findings",
     "class-mix",
@@ -98,6 +102,39 @@ def test_silent_alone_and_no_wider_than_the_screen(opened, path, size):
         assert page.locator(f"#{section}").bounding_box()["height"] > 40
 
 
+# Every tick label: its text, and where its centre stands on its axis.
+TICKS = """() => [...document.querySelectorAll('.axis span, .plot .y span')].map(span => {
+  const label = span.getBoundingClientRect();
+  const across = span.parentElement.className === 'axis';
+  const figure = span.closest('.plot, figure, section');
+  const drawn = across && !span.closest('.plot') && figure.querySelector('.hist, .span')
+    || figure.querySelector('.plot svg') || figure.querySelector('svg');
+  const box = drawn.getBoundingClientRect();
+  const share = across
+    ? (label.left + label.width / 2 - box.left) / box.width
+    : (box.bottom - label.top - label.height / 2) / box.height;
+  const texts = [...span.parentElement.children].map(one => parseFloat(one.textContent));
+  const limit = Math.max(...texts);
+  return {text: span.textContent, share, value: parseFloat(span.textContent) / limit,
+          left: label.left, right: label.right, across};
+})"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tick_labels_stand_where_their_values_are(opened, path, size):
+    width, height = SIZES[size]
+    page = opened(path, viewport={"width": width, "height": height})
+    ticks = page.evaluate(TICKS)
+    assert len(ticks) >= 5
+    for tick in ticks:
+        assert tick["share"] == pytest.approx(tick["value"], abs=0.01), tick
+        assert tick["left"] >= 0, tick
+        assert tick["right"] <= width, tick
+    for one, after in pairwise(tick for tick in ticks if tick["across"]):
+        if after["value"] > one["value"]:  # on the same axis: they do not touch
+            assert after["left"] > one["right"], (one, after)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_the_page(opened, path, scheme):
     page = opened(path, color_scheme=scheme)
@@ -136,6 +173,6 @@ def test_it_prints(opened, pages):
 def test_headings_lead_through_the_page_by_keyboard(opened, pages):
     page = opened(pages["improved"])
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Confidence"
+    assert page.evaluate("document.activeElement.textContent") == "How sure"
     page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: url.endswith("#confidence"))  # the browser tells a moment later
+    page.wait_for_url(lambda url: url.endswith("#how-sure"))  # the browser tells a moment later

@@ -8,19 +8,23 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from report_cases import HOSTILE, KINDS, calibration, simulated
+from scipy.stats import binomtest
 
 import temperance as tp
 from temperance import report
 from temperance.report import charts, texts
-from temperance.report.context import FIRST, LIMIT, _class_mix, _facts_json
+from temperance.report.context import FIRST, LIMIT, _class_mix, _facts_json, page_facts
 
 SECTIONS = (
+    "how-sure",
     "confidence",
+    "rests-on",
     "findings",
-    "class-mix",
     "estimates",
+    "class-mix",
     "assumptions",
     "what-next",
     "model-card",
@@ -71,7 +75,7 @@ def case(request):
 def test_every_section_is_there_and_named_once(case):
     _, _, text = case
     page = Page(text)
-    assert set(SECTIONS) <= set(page.ids())
+    assert [one for one in page.ids() if one in SECTIONS] == list(SECTIONS)
     assert len(page.ids()) == len(set(page.ids()))
     targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
     assert set(targets) <= set(page.ids())
@@ -236,8 +240,93 @@ def test_without_evidence_the_words_agree_with_the_map_that_is_applied():
     cal = calibration("no evidence")
     said = texts.meaning(cal)
     assert texts.percent(cal.details["confidence_after"]) in said
-    assert "not certain enough" in said
+    assert f"{100 * cal.details['probability_of_gain']:.0f}%, which is not certain enough" in said
     assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
+
+
+def test_the_page_has_a_title_a_date_and_the_name_of_the_model():
+    cal = calibration("improved")
+    text = cal.to_html(title="Ward <7>", model="net & co", date="2026-01-31")
+    top = Page(text).text.partition("Verdict")[0]
+    assert "<title>Ward &lt;7&gt;: improved</title>" in text
+    assert "Ward <7> Model: net & co . Date: 2026-01-31." in top
+    assert re.search(r"Date: \d{4}-\d\d-\d\d\.", Page(cal.to_html()).text)
+    assert "Model:" not in Page(cal.to_html()).text
+
+
+def test_no_private_words(case):
+    kind, cal, _ = case
+    words = Page(report._template("report.html.jinja").render(page_facts(cal, None))).text.lower()
+    for word in ("typicality", "mended", "held against", "belief", "stretch"):
+        assert word not in words
+    assert not re.search(r"\bmaps?\b", texts.headline(cal, None) + texts.meaning(cal)), kind
+
+
+def test_how_many_rows_were_read_is_said():
+    cal = calibration("improved")
+    n = cal.details["n_solved"]
+    assert texts.sampling(cal) in Page(cal.to_html()).text
+    large = replace(cal, details=cal.details | {"n_target": 9_000_000})
+    assert f"{cal.details['n_read']:,} of the 9,000,000 target rows" in texts.sampling(large)
+    fewer = replace(cal, details=cal.details | {"n_solved": n - 1})
+    assert texts.sampling(fewer).endswith(f"the fit used {n - 1:,} of them.")
+
+
+def test_labels_that_were_used_stand_beside_the_estimates():
+    z, y = simulated(2000, seed=1)
+    rows = calibration("improved").label_next(40)
+    cal = calibration("improved").update(z[rows], y[rows])
+    page = Page(cal.to_html())
+    right = int((z[rows].argmax(axis=1) == y[rows]).sum())
+    assert "Labels of 40 target rows were used." in page.text
+    assert "every number about it here is an estimate" not in page.text
+    measured = page.text.partition("Measured on 40 labelled rows")[2]
+    assert measured.split()[0] == texts.percent(right / 40)
+    low, high = binomtest(right, 40).proportion_ci(0.9, "wilson")
+    assert cal.details["labelled"]["accuracy"][1:] == pytest.approx([low, high], abs=1e-4)
+    before = texts.between(calibration("improved").details["accuracy_before"])
+    assert f"Estimated before there were labels {before}" in page.text
+
+
+def test_a_class_mix_that_was_not_given_is_not_drawn():
+    given, unknown = (Page(calibration(k).to_html()).text for k in ("improved", "estimated prior"))
+    assert "it was said to occur" in given
+    assert "it was said to occur" not in unknown
+    assert "How often each class occurs was not given" in unknown
+
+
+def test_a_refusal_shows_the_temperature_that_is_applied():
+    home, labels = simulated(1000, drift=0.0)
+    cal = tp.calibrate(simulated(12, seed=1)[0], [0.2] * 5, (home, labels))
+    assert cal.verdict == "refused"
+    assert cal.details["method"] == "source temperature"
+    page = Page(cal.to_html())
+    assert f"the labelled source, {cal.temperature.value:.3g}, is applied" in page.text
+    assert "with the source's temperature" in page.words
+    assert texts.percent(cal.details["confidence_after"]) in page.text
+
+
+def test_where_the_accuracy_is_hardly_known_labels_come_first():
+    cal = calibration("improved")
+    wide = replace(cal, accuracy=tp.Interval(0.6, 0.1, 0.9))
+    assert texts.UNSURE in wide.to_html()
+    assert 'class="verdict no-evidence"' in wide.to_html()
+    assert texts.HEADLINES["improved"] in cal.to_html()
+
+
+def test_on_the_demo_the_band_of_wrong_answers_holds_the_truth():
+    from temperance.cli import demo
+
+    table, cal = demo.load("rotated_60"), demo.compare(60).calibration
+    p = cal.predict_proba(table.logits)
+    order = np.argsort(-p.max(axis=1), kind="stable")
+    wrong = np.cumsum(p.argmax(axis=1)[order] != table.labels[order])
+    curves = cal.details["risk_coverage"]
+    for share in (5, 10, 20, 30, 50, 100):
+        n = table.n * share // 100
+        assert curves["coverage"][share - 1] == pytest.approx(share / 100)
+        truth = wrong[n - 1] / n
+        assert curves["risk_after_low"][share - 1] <= truth <= curves["risk_after_high"][share - 1]
 
 
 def test_the_file_is_the_page(tmp_path):
@@ -265,11 +354,12 @@ def test_the_summary_of_a_notebook(case):
 
 
 @pytest.mark.parametrize(
-    ("t", "note"), [(0.3, "more sure"), (1.0, "less sure"), (4.0, "less sure")]
+    ("t", "note"),
+    [(0.3, "model was not sure enough"), (1.0, "left as it is"), (4.0, "model was too sure")],
 )
 def test_the_temperature_is_explained_on_its_own_side_of_one(t, note):
     cal = replace(calibration("improved"), temperature=tp.Interval(t, t, t))
-    assert f"the model is told to be {note}" in Page(cal.to_html()).text
+    assert note in Page(cal.to_html()).text.partition("How sure")[0]
 
 
 def test_plain_words():
@@ -301,9 +391,16 @@ def test_histograms_are_drawn_from_the_counts():
 
 def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
     curves = calibration("improved").details["risk_coverage"]
-    lines, top = charts.risk_lines({"risk_coverage": curves})
-    assert top >= max(curves["risk_before"] + curves["risk_after"])
-    for line in lines:
+    chart = charts.risk_chart({"risk_coverage": curves})
+    top = chart.top
+    assert top >= max(curves["risk_before"] + curves["risk_after_high"])
+    assert [(t.at, t.text) for t in chart.y_ticks] == [
+        (at, f"{at * top:g}%") for at in (0, 25, 50, 75, 100)
+    ]
+    corners = [float(pair.split(",")[1]) for pair in chart.band.split()]
+    edges = curves["risk_after_high"] + curves["risk_after_low"][::-1]
+    assert [1 - b / 100 for b in corners] == pytest.approx([r / top for r in edges], abs=1e-4)
+    for line in chart.lines:
         x, y = zip(*(map(float, pair.split(",")) for pair in line.points.split()), strict=True)
         assert x == pytest.approx([100 * c for c in curves["coverage"]], abs=0.05)
         risk = curves[f"risk_{line.look}"]

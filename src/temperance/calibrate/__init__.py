@@ -115,7 +115,7 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     problem, source = evidence.problem, evidence.source
     plausible, judged = evidence.plausible, evidence.judgement
     used, method = _use(problem, source, plausible)
-    details = describe(problem, source, used, method, plausible, judged)
+    details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
     fitted = _as_map(problem, used)
     if judged is None:
         t = used.temperature

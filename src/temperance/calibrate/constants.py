@@ -70,11 +70,11 @@ class Numerical:
     """Budgets and tolerances."""
 
     max_rows: int = 3_000  # of the sample on which maps are solved
-    min_rows: int = 512
-    max_elements: int = 1 << 18
+    min_rows: int = 512  # of the same sample, however many classes there are
+    max_elements: int = 1 << 18  # rows times classes of the same sample
     chance: float = 1.05  # accuracies are at least this many times 1/K
     sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
-    sharpest_without_source: float = 0.1
+    sharpest_without_source: float = 0.1  # least temperature where there is no source
     widest: float = 40.0  # largest factor of the source's temperature
     merged: float = 0.15  # log-odds within which two accuracies are solved as one
     newton_classes: int = 128  # most classes for which K x K equations are solved

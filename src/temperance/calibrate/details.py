@@ -9,7 +9,7 @@ import numpy as np
 
 from temperance._version import __version__
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.result import row_keys
+from temperance.calibrate.result import row_keys, wilson
 from temperance.calibrate.verdict import COVERAGE, N_BINS
 from temperance.io import artefact
 from temperance.metrics import evaluate
@@ -49,6 +49,7 @@ def describe(
     method: str,
     plausible: Plausible | None,
     judgement: Judgement | None,
+    before_labels: Judgement | None,
 ) -> dict[str, Any]:
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
@@ -73,7 +74,7 @@ def describe(
         "plausible": _plausible(problem, plausible),
         "assumptions": _assumptions(problem),
         "would_change": _would_change(problem),
-        "guarantee": "None: without labels every number here is an estimate under the assumptions.",
+        "guarantee": "None: every number about the target is an estimate under the assumptions.",
         "fitted_on": {
             "target": artefact.fingerprint(problem.raw),
             "source": None if problem.source is None else artefact.fingerprint(*problem.source),
@@ -95,6 +96,7 @@ def describe(
             **_source_bins(source),
         },
         "source": _source_facts(problem, source),
+        "labelled": _labelled_facts(problem, before_labels),
         "risk_coverage": _risks(judgement),
         "method": method,
         "label_next": problem.numbers[chosen].tolist(),
@@ -208,6 +210,18 @@ def _source_facts(problem: Problem, source: Source | None) -> dict[str, Any] | N
         "ece": measured.ece,
         "temperature": source.temperature,
         "confidence": float(source.rows.probabilities(1.0).max(axis=1).mean()),
+    }
+
+
+def _labelled_facts(problem: Problem, before: Judgement | None) -> dict[str, Any] | None:
+    """Return what the labels measure of the model's own predictions, and what was expected."""
+    if problem.labelled is None:
+        return None
+    measured = evaluate(*problem.labelled)
+    return {
+        "accuracy": list(wilson(measured.accuracy, len(problem.labelled.labels))),
+        "confidence": measured.confidence,
+        "expected": None if before is None else list(before.accuracy_before),
     }
 
 

@@ -5,7 +5,7 @@ TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estima
 TP5xx the rows themselves. A finding of severity "refuse" takes the map back.
 
 How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=...)``, the check in
-`CHECKS`, and a line in the manual's table of codes.
+`CHECKS`. The manual's page of codes is made from `CODES`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ APPLIED = {
 }
 DOUBTS = {
     "TP401": "The estimates behind it disagree: label some rows before relying on it.",
-    "TP106": "The class mix that was given is doubtful: check it before relying on the map.",
+    "TP106": "The class mix that was given is doubtful: check it before relying on the answer.",
     "TP407": "The labels contradict what was estimated without them.",
 }
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
@@ -387,11 +387,29 @@ class Calibration:
             gain=intervals["gain"],
         )
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the report as one self-contained HTML page, and write it when a path is given."""
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        date: str | None = None,
+    ) -> str:
+        """Return the report as one self-contained HTML page, and write it when a path is given.
+
+        Parameters
+        ----------
+        path : path of the file, optional
+        title : str, optional
+            "Calibration report" without it.
+        model : str, optional
+            Name of the model, as readers know it.
+        date : str, optional
+            Today without it.
+        """
         from temperance.report import to_html
 
-        return to_html(self, path)
+        return to_html(self, path, title=title, model=model, date=date)
 
     def _repr_html_(self) -> str:
         from temperance.report import summary_html
@@ -466,7 +484,7 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
 
     right = interval(accuracy, mapped)
     if right.low == right.high:  # no error, or no success, to draw again
-        right = _wilson(right.value, int(group_numbers(groups, rows.n).max()) + 1)
+        right = wilson(right.value, int(group_numbers(groups, rows.n).max()) + 1)
     expected, seen = cal.accuracy, set(row_keys(z))
     keyed = zip(cal.details["label_next"], cal.details["label_next_keys"], strict=True)
     return Audit(
@@ -493,7 +511,7 @@ def row_keys(z: NDArray[Any]) -> list[int]:
     return [zlib.crc32(row.tobytes()) for row in rows]
 
 
-def _wilson(share: float, n: int) -> Interval:
+def wilson(share: float, n: int) -> Interval:
     """Interval of a share of n independent rows (Wilson, 1927); it has a width at 0 and 1."""
     middle = (share + Z90**2 / (2 * n)) / (1 + Z90**2 / n)
     half = Z90 / (1 + Z90**2 / n) * np.sqrt(share * (1 - share) / n + (Z90 / (2 * n)) ** 2)

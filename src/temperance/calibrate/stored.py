@@ -49,8 +49,18 @@ DETAILS: Form = {
         "source_confidence": ([(float, None)], None),
     },
     "source": ({"accuracy": float, "ece": float, "temperature": float, "confidence": float}, None),
+    "labelled": (
+        {"accuracy": [float], "confidence": float, "expected": ([float], None)},
+        None,
+    ),
     "risk_coverage": (
-        {"coverage": [float], "risk_before": [float], "risk_after": [float]},
+        {
+            "coverage": [float],
+            "risk_before": [float],
+            "risk_after": [float],
+            "risk_after_low": [float],
+            "risk_after_high": [float],
+        },
         None,
     ),
     "method": str,
@@ -70,6 +80,8 @@ def check_stored(facts: dict[str, Any]) -> None:
     for name in PER_CLASS:
         _check_length(details[name], details["n_classes"], name)
     _check_length(details["accuracy_before"], 3, "accuracy_before")  # value, low, high
+    for name in ("accuracy", "expected"):
+        _check_length((details["labelled"] or {}).get(name), 3, f"labelled.{name}")
     bins: dict[str, Any] = details["histograms"]
     for name, counts in bins.items():
         _check_length(counts, len(bins["edges"]) - (name != "edges"), f"histograms.{name}")

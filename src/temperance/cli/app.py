@@ -110,8 +110,9 @@ def calibrate(
             bias=bias,
             seed=seed,
         )
-        known = max_error is not None and calibration.verdict != "refused"
-        threshold = calibration.threshold(max_error) if known else None
+        threshold = None
+        if max_error is not None and calibration.verdict != "refused":
+            threshold = calibration.threshold(max_error)
     if out is not None:
         calibration.save(out)
     if report is not None:
@@ -292,6 +293,8 @@ def report(
     *,
     out: Out,
     labelled: Path | None = None,
+    title: str | None = None,
+    model: str | None = None,
     labels: Labels = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
@@ -306,6 +309,10 @@ def report(
         Where to write the page.
     labelled
         Rows of the target that have labels now: to set what they measure beside the estimates.
+    title
+        Title of the page.
+    model
+        Name of the model, as the readers of the page know it.
     """
     from temperance import report as page
     from temperance.cli import inputs, output
@@ -320,7 +327,7 @@ def report(
         rows = inputs.read_labelled(labelled, classes, labels, names, content)
         inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(*inputs.pair_of(rows), groups=rows.groups)
-    page.to_html(held, out, audit=audit)
+    page.to_html(held, out, audit=audit, title=title, model=model)
     output.show_files({"report": out})
     return 0
 

@@ -10,7 +10,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from temperance.cli.wording import in_options
-from temperance.report.texts import estimate_rows, meaning, percent, printable
+from temperance.report.texts import (
+    estimate_rows,
+    how_known,
+    meaning,
+    percent,
+    printable,
+    sampling,
+    to_do,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +109,12 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 def show_calibration(calibration: Any) -> None:
     """Print the verdict, what it means, the estimates and the findings."""
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
+    say(to_do(calibration))
     say(meaning(calibration))
+    say(sampling(calibration))
     say()
-    columns = 2 if calibration.verdict == "refused" else 3  # without a map there is no after
-    rows = [("estimated without labels", "before", "after"), *estimate_rows(calibration)]
+    columns = 2 if calibration.details["method"] == "identity" else 3  # where there is an after
+    rows = [(how_known(calibration), "before", "after"), *estimate_rows(calibration)]
     header, *rows = (row[:columns] for row in rows)
     table(header, rows)
     show_findings(calibration.findings)

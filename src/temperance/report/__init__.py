@@ -27,6 +27,9 @@ def to_html(
     path: str | os.PathLike[str] | None = None,
     *,
     audit: Audit | None = None,
+    title: str | None = None,
+    model: str | None = None,
+    date: str | None = None,
 ) -> str:
     """Return the report as one self-contained page, and write it when a path is given.
 
@@ -37,6 +40,12 @@ def to_html(
         Written whole or not at all.
     audit : Audit, optional
         What labelled rows say: it is set beside what was estimated without them.
+    title : str, optional
+        "Calibration report" without it.
+    model : str, optional
+        Name of the model, as readers know it.
+    date : str, optional
+        Today without it.
 
     Examples
     --------
@@ -50,7 +59,8 @@ def to_html(
     """
     from temperance.report.context import page_facts
 
-    text = _template("report.html.jinja").render(page_facts(calibration, audit))
+    facts = page_facts(calibration, audit, title, model, date)
+    text = _template("report.html.jinja").render(facts)
     if path is not None:
         with replacing(path) as file:
             file.write(text.encode())

@@ -1,14 +1,14 @@
-"""Shapes for the page: bars, bands and lines in per cent, without any text of their own.
+"""Shapes for the page: bars, bands, lines and ticks, placed in per cent of their axes.
 
-The page writes the words around them, so that they keep their size on a phone, and stretches the
-shapes to its width.
+The page stretches the shapes to its width and writes the words in their own size: each tick label
+is centred at the place of its value, so that it stands there at every width.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from temperance.report.texts import between, percent
+from temperance.report.texts import applied_name, between, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,13 @@ class Histogram(NamedTuple):
     words: str
 
 
+class Tick(NamedTuple):
+    """A label at its place on an axis, in per cent from the start of the axis."""
+
+    at: float
+    text: str
+
+
 class Line(NamedTuple):
     """A curve as the points of an SVG polyline, in per cent of both axes."""
 
@@ -44,8 +51,24 @@ class Line(NamedTuple):
     points: str
 
 
+class RiskChart(NamedTuple):
+    """Estimated wrong answers against the share of rows answered."""
+
+    lines: list[Line]
+    band: str
+    top: float
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    rows: list[tuple[str, str, str]]
+
+
+SHARES = [Tick(at, f"{at}%") for at in (0, 25, 50, 75, 100)]
+TOPS = (0.01, 0.02, 0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
+LISTED = (0.1, 0.2, 0.5, 0.8, 1.0)  # shares of rows answered that the table lists
+
+
 def histograms(calibration: Calibration) -> list[Histogram]:
-    """Return confidence on the source, on the target, and on the target after the map."""
+    """Return confidence on the source, on the target, and on the target as calibrated."""
     facts = calibration.details
     counts, source = facts["histograms"], facts.get("source")
     found: list[Histogram] = []
@@ -59,9 +82,10 @@ def histograms(calibration: Calibration) -> list[Histogram]:
         )
         found[0] = found[0]._replace(words=words)
     pairs = [("Target, the model's own confidence", "target_before", facts["accuracy_before"])]
-    if calibration.accuracy is not None:
-        after = list(calibration.accuracy)
-        pairs.append(("Target, calibrated confidence", "target_after", after))
+    if facts["method"] != "identity":
+        known = calibration.accuracy
+        after = None if known is None else list(known)
+        pairs.append((f"Target, {applied_name(calibration)}", "target_after", after))
     for name, key, accuracy in pairs:
         sure = facts["confidence_" + key.removeprefix("target_")]
         found.append(_histogram(name, key, counts, sure, accuracy))
@@ -88,18 +112,31 @@ def _histogram(
     return Histogram(name, look, bars, percent(top / total), sure, accuracy, words)
 
 
-def risk_lines(facts: dict[str, Any]) -> tuple[list[Line], float] | None:
-    """Return expected risk against coverage, before and after, and the top of the risk axis."""
-    curves = facts.get("risk_coverage")
+def risk_chart(facts: dict[str, Any]) -> RiskChart | None:
+    """Return the estimated risk against coverage, before and after, with the band of the latter."""
+    curves = facts["risk_coverage"]
     if not curves:
         return None
-    top = max(*curves["risk_before"], *curves["risk_after"], 0.01)
-    top = next(t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0) if t >= top - 1e-9)
+    coverage, after = curves["coverage"], curves["risk_after"]
+    low, high = curves["risk_after_low"], curves["risk_after_high"]
+    highest = max(*curves["risk_before"], *high)
+    top = next((t for t in TOPS if t >= highest - 1e-9), 1.0)
     lines = [
-        Line(name, look, _points(curves["coverage"], curves[f"risk_{look}"], top))
-        for name, look in (("the model's own", "before"), ("calibrated", "after"))
+        Line(name, look, _points(coverage, curves[f"risk_{look}"], top))
+        for name, look in (("the model's own confidence", "before"), ("calibrated", "after"))
     ]
-    return lines, top
+    band = f"{_points(coverage, high, top)} {_points(coverage[::-1], low[::-1], top)}"
+    y_ticks = [Tick(at, f"{at * top:g}%") for at in (0, 25, 50, 75, 100)]
+    places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]
+    rows = [
+        (
+            percent(coverage[i]),
+            percent(curves["risk_before"][i]),
+            between((after[i], low[i], high[i])),
+        )
+        for i in places
+    ]
+    return RiskChart(lines, band, top, SHARES, y_ticks, rows)
 
 
 def _points(x: Sequence[float], y: Sequence[float], top: float) -> str:

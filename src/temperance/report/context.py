@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-from temperance.report.charts import histograms, risk_lines
+from temperance.report.charts import SHARES, histograms, risk_chart
 from temperance.report.texts import (
+    applied_name,
     between,
     confirmed,
     contradicted,
@@ -14,10 +16,14 @@ from temperance.report.texts import (
     estimate_rows,
     evidence_text,
     headline,
+    how_known,
     meaning,
     measured,
     percent,
+    sampling,
     subject,
+    to_do,
+    unsure,
 )
 
 if TYPE_CHECKING:
@@ -33,24 +39,37 @@ FIRST = 1_000  # entries that are kept of a list when the facts are longer
 SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
 
 
-def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
+def page_facts(
+    calibration: Calibration,
+    audit: Audit | None,
+    title: str | None = None,
+    model: str | None = None,
+    date: str | None = None,
+) -> dict[str, Any]:
     """Return everything that the page says."""
     facts = calibration.details
-    # Expected errors are those that the map implies: without one there is nothing to expect.
-    risk = None if calibration.verdict == "refused" else risk_lines(facts)
     labels = None if audit is None else audit.to_dict()
     return {
+        "title": cut(title or "Calibration report", SENTENCE),
+        "model": None if model is None else cut(model, SENTENCE),
+        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), LONGEST),
         "verdict": calibration.verdict,
+        "applied": facts["method"] != "identity",
+        "applied_name": applied_name(calibration),
         "colour": _colour(calibration, labels),
         "subject": subject(calibration),
         "n_classes": len(facts["classes"]),
         "names": [cut(name, BRIEF) for name in facts["classes"][:NAMED]],
         "headline": headline(calibration, labels),
+        "to_do": None if labels is not None else to_do(calibration),
+        "how_known": how_known(calibration),
+        "sampling": sampling(calibration),
+        "shares": SHARES,
         "meaning": cut(meaning(calibration, labels), SENTENCE),
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),
         "histograms": histograms(calibration),
-        "risk": None if risk is None else {"lines": risk[0], "top": percent(risk[1])},
+        "risk": risk_chart(facts),
         "findings": [_finding(finding.to_dict()) for finding in calibration.findings],
         "mix": _class_mix(facts),
         "beliefs": _beliefs(calibration),
@@ -58,6 +77,8 @@ def page_facts(calibration: Calibration, audit: Audit | None) -> dict[str, Any]:
         "would_change": [cut(text, SENTENCE) for text in facts["would_change"]],
         "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
         "audit": None if labels is None else _audit(calibration, labels),
+        "labelled": _labelled(facts),
+        "n_labelled": facts["n_labelled"],
         "card": _card(calibration),
         "facts_json": _facts_json(calibration, audit),
     }
@@ -67,7 +88,8 @@ def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
     """Return the verdict in whose colour the page begins: never green against labels."""
     if labels is not None and contradicted(labels):
         return "refused"
-    if labels is not None and not confirmed(labels) and calibration.verdict == "improved":
+    doubtful = unsure(calibration) if labels is None else not confirmed(labels)
+    if doubtful and calibration.verdict == "improved":
         return "no-evidence"
     return calibration.verdict
 
@@ -87,7 +109,7 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
         {
             "name": "Estimated accuracy",
             "value": accuracy[0],
-            "note": f"calibrated predictions; 90% interval {accuracy[2].rstrip(')')}"
+            "note": f"of the calibrated predictions; 90% interval {accuracy[2].rstrip(')')}"
             if accuracy[2]
             else "no estimate could be made",
         },
@@ -99,11 +121,15 @@ def _tiles(calibration: Calibration) -> list[dict[str, str]]:
         {
             "name": "Temperature",
             "value": f"{calibration.temperature.value:.2f}",
-            "note": "below 1 the model is told to be more sure"
-            if calibration.temperature.value < 1
-            else "above 1 the model is told to be less sure",
+            "note": _temperature_note(calibration.temperature.value),
         },
     ]
+
+
+def _temperature_note(t: float) -> str:
+    if t == 1:
+        return "1: the confidence is left as it is"
+    return "below 1: the model was not sure enough" if t < 1 else "above 1: the model was too sure"
 
 
 def _change(before: str, after: str) -> str:
@@ -123,7 +149,8 @@ def _finding(finding: dict[str, Any]) -> dict[str, str]:
 
 def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     predicted, after = facts["predicted_mix"], facts["mix_after"]
-    prior = facts["prior"] or predicted
+    known = facts["prior"] is not None
+    prior = facts["prior"] if known else facts["mix_after"]  # without one, by what is drawn
     apart = sorted(range(len(prior)), key=lambda k: -abs(predicted[k] - prior[k]))
     shown = sorted(apart[:SHOWN])
     rest = apart[SHOWN:]
@@ -141,7 +168,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     if rest:
         sums = [sum(values[k] for k in rest) for values in (prior, predicted, after)]
         others = dict(zip(("prior", "predicted", "after"), sums, strict=True)) | {"n": len(rest)}
-    return {"rows": rows, "others": others, "top": top, "kind": facts["prior_kind"]}
+    return {"rows": rows, "others": others, "top": top, "known": known}
 
 
 def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
@@ -160,6 +187,24 @@ def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
         what = "All of it together, with a 90% interval"
         found.append({"what": what, "interval": together, "text": between(together)})
     return found
+
+
+def _labelled(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what was estimated without labels, what labels measure, and what both say."""
+    labelled = facts["labelled"]
+    if labelled is None:
+        return []
+    n = facts["n_labelled"]
+    found = (
+        ("Estimated before there were labels", labelled["expected"]),
+        (f"Measured on {n:,} labelled row{'' if n == 1 else 's'}", labelled["accuracy"]),
+        ("Estimated now, from all that is known", facts["accuracy_before"]),
+    )
+    return [
+        {"what": what, "interval": interval, "text": between(interval)}
+        for what, interval in found
+        if interval is not None
+    ]
 
 
 def _audit(calibration: Calibration, audit: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +255,7 @@ def _card(calibration: Calibration) -> list[tuple[str, str]]:
     hashes = facts["fitted_on"]
     use = (
         f"Confidence of this classifier on rows like the {facts['n_target']:,} it was calibrated "
-        f"for, with the class mix stated above. It supports a human decision; it does not make one."
+        f"for, with their class mix. It supports a human decision; it does not make one."
     )
     if calibration.verdict == "refused":
         use = "None: the calibration was refused."
@@ -223,7 +268,8 @@ def _card(calibration: Calibration) -> list[tuple[str, str]]:
         ("Not for", not_for),
         ("Method", f"{facts['method']}: temperature {calibration.temperature.value:.4g}{bias}"),
         ("Guarantee", cut(facts["guarantee"], SENTENCE)),
-        ("Target rows", f"{facts['n_target']:,}, without labels"),
+        ("Target rows", f"{facts['n_target']:,} without labels. {sampling(calibration)}"),
+        ("Labelled target rows", f"{facts['n_labelled']:,}" if facts["n_labelled"] else "none"),
         ("Source rows", sources),
         ("Classes", f"{facts['n_classes']:,}"),
         ("Class mix", PRIOR_KINDS[facts["prior_kind"]]),

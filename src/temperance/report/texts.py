@@ -14,6 +14,16 @@ HEADLINES = {
     "no-evidence": "A gain from calibration is not certain here.",
     "refused": "No calibration is possible with these data.",
 }
+UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
+WIDE = 0.4  # width of the interval of the accuracy from which labels are asked for first
+TO_DO = {
+    "improved": "Use the calibrated probabilities in place of the model's own.",
+    "no-evidence": (
+        "The calibrated probabilities have the higher expected score, but the model's own may be "
+        "as good: labels of a few rows would decide."
+    ),
+    "refused": "Do not rely on the confidence of the model on these rows.",
+}
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
 ENOUGH = 30  # labelled rows that tell a wrong map from a right one
@@ -56,7 +66,8 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
     if before is None or after is None:
         reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
         return (
-            f"{' '.join(reasons)} No map was fitted to these {n} rows. {_applied(calibration)} "
+            f"{' '.join(reasons)} No calibration was fitted to these {n} rows. "
+            f"{_applied(calibration)} "
             f"Nothing is known about how far the confidence, {sure} on average, can be trusted."
         ).strip()
     said = (
@@ -66,9 +77,51 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
         f"confidence and accuracy is estimated at {percent(after.value)}, against "
         f"{percent(before.value)} before."
     )
-    if calibration.verdict == "no-evidence":
-        said += " That the calibrated probabilities are better is likely, but not certain enough."
+    said += f" {gain_sentence(calibration)}"
     return f"{said} {'' if answered else calibration.doubt}".strip()
+
+
+def gain_sentence(calibration: Calibration) -> str:
+    """Return how probable it is that the calibrated probabilities are the better ones."""
+    share = calibration.details["probability_of_gain"]
+    if share is None:
+        return ""
+    shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
+    enough = "" if calibration.verdict == "improved" else ", which is not certain enough to promise"
+    return (
+        "The probability that the calibrated probabilities are better than the model's own is "
+        f"{shown}{enough}."
+    )
+
+
+def to_do(calibration: Calibration) -> str:
+    """Return what the reader should do, in a sentence."""
+    known = calibration.accuracy
+    if known is not None and calibration.verdict == "improved" and unsure(calibration):
+        return (
+            "Label some rows first: all that is known allows an accuracy from "
+            f"{percent(known[1])} to {percent(known[2])}."
+        )
+    return TO_DO[calibration.verdict]
+
+
+def unsure(calibration: Calibration) -> bool:
+    """Return whether the accuracy is known so badly that labels should come first."""
+    known = calibration.accuracy
+    return known is not None and known[2] - known[1] > WIDE
+
+
+def applied_name(calibration: Calibration) -> str:
+    """Return what the probabilities after the calibration are called."""
+    if calibration.details["method"] == "source temperature":
+        return "with the source's temperature"
+    return "calibrated confidence"
+
+
+def how_known(calibration: Calibration) -> str:
+    """Return what the estimates rest on, as the heading of a table."""
+    n = calibration.details["n_labelled"]
+    return f"estimated with {n:,} labels" if n else "estimated without labels"
 
 
 def _applied(calibration: Calibration) -> str:
@@ -82,6 +135,8 @@ def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
     """Return the answer in one line: that of the labels, where they have one."""
     if audit is not None and not confirmed(audit):
         return CONTRADICTED if contradicted(audit) else UNCONFIRMED
+    if calibration.verdict == "improved" and unsure(calibration) and audit is None:
+        return UNSURE
     return HEADLINES[calibration.verdict]
 
 
@@ -104,10 +159,28 @@ def _worse(audit: dict[str, Any]) -> list[str]:
 
 
 def subject(calibration: Calibration) -> str:
-    """Return in one line what a report is about: how many rows, held against what."""
+    """Return in one line what a report is about: how many rows, compared with what."""
     facts = calibration.details
-    source = f"{facts['n_source']:,} labelled rows" if facts["n_source"] else "no labelled rows"
-    return f"{facts['n_target']:,} rows without labels, held against {source}."
+    source = (
+        f"compared with {facts['n_source']:,} labelled rows from before the shift"
+        if facts["n_source"]
+        else "without labelled rows from before the shift"
+    )
+    n = facts["n_labelled"]
+    labels = f" Labels of {n:,} target row{'' if n == 1 else 's'} were used." if n else ""
+    return f"{facts['n_target']:,} rows without labels, {source}.{labels}"
+
+
+def sampling(calibration: Calibration) -> str:
+    """Return how many of the target rows were read, and how many the fit used."""
+    facts = calibration.details
+    n, read, solved = (facts[name] for name in ("n_target", "n_read", "n_solved"))
+    first = (
+        f"All {n:,} target rows were read"
+        if read == n
+        else f"{read:,} of the {n:,} target rows were read, drawn at random"
+    )
+    return f"{first}; the fit used {'all of them' if solved == read else f'{solved:,} of them'}."
 
 
 def measured(audit: dict[str, Any]) -> str:
