@@ -52,7 +52,6 @@ def main() -> None:
     shift_pictures.build(OUT)
     uts_figure.weight_map(OUT / "uts_weights.png")
     skin_lesion_figures()
-    shutil.copy(STUDIES / "labelfree" / "regret.png", OUT / "labelfree_regret.png")
 
 
 def skin_lesion_figures() -> None:

@@ -1,4 +1,4 @@
-"""One door for arrays: NumPy, torch, any Array API library, data frames and lists.
+"""Arrays of every kind, read alike: NumPy, torch, any Array API library, data frames and lists.
 
 Arithmetic on blocks is done in NumPy wherever the memory is the host's; an array that lives on a
 device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.

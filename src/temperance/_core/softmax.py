@@ -24,4 +24,9 @@ def softmax(logits: Array) -> Array:
 
 def softmax_at(z: NDArray[Any], temperature: float, bias: Matrix | float = 0.0) -> Matrix:
     """Return softmax(z / T + b) in float64."""
-    return softmax(np.divide(z, temperature, dtype=np.float64) + bias)
+    p: Matrix = np.multiply(z, 1 / temperature, dtype=np.float64)
+    p += bias
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p

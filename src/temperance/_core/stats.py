@@ -8,7 +8,7 @@ Z90 = 1.645  # two-sided normal quantile of 90 %
 
 
 class Interval(NamedTuple):
-    """An estimate and the interval in which the truth is believed to lie.
+    """An estimate and the interval in which the truth is expected to lie.
 
     >>> Interval(0.8, 0.7, 0.9)
     Interval(value=0.8, low=0.7, high=0.9)

@@ -1,4 +1,4 @@
-"""Estimates of the accuracy, each right for one kind of shift, and how far each is believed.
+"""Estimates of the accuracy, each right for one kind of shift, each with its weight.
 
 With a temperature T_s and a class mix q, of logits z with predictions ŷ:
 
@@ -16,7 +16,7 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
     transported  share of predictions that survive when rows are assigned to classes with quotas q:
                  takes the place of `similar` where there is no source
 
-Which kind of shift it is, logits cannot tell. So the accuracy is believed to be near one of the
+Which kind of shift it is, logits cannot tell. So the accuracy is taken to be near one of the
 estimates, each with a weight, and not at their mean: a mixture of normals in log-odds.
 """
 

@@ -47,6 +47,12 @@ class Fitted:
     temperature_error: float = 0.3
     bias_error: float = 0.3
     bias_error_without_mix: float = 0.5
+    # Error of log T where nothing but labels is known.
+    temperature_error_alone: float = 1.5
+    # Log evidence that errors of the bias twice or half as wide have to bring.
+    width_evidence: float = 1.5
+    # Share of the labels' information that intervals trust: no map of this form is quite right.
+    label_information: float = 0.4
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Numerical:
 
     max_rows: int = 3_000  # of the sample on which maps are solved
     min_rows: int = 512  # of the same sample, however many classes there are
-    max_elements: int = 1 << 18  # rows times classes of the same sample
+    max_elements: int = 1 << 17  # rows times classes of the same sample
     chance: float = 1.05  # accuracies are at least this many times 1/K
     sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
     sharpest_without_source: float = 0.1  # least temperature where there is no source
@@ -79,6 +85,8 @@ class Numerical:
     merged: float = 0.15  # log-odds within which two accuracies are solved as one
     newton_classes: int = 128  # most classes for which K x K equations are solved
     draws: int = 32  # plausible maps where labels are given
+    bias_doublings: int = 2  # widths of its errors up to 4 times as large are tried with labels
+    bias_classes: int = 1_000  # beyond which labels move the temperature alone
     label_shrinkage: float = 1.5  # noise of a class mix that is taken off, in its own units
     mask: float = 1e4  # a logit that far below the largest of its row is a mask
 

@@ -6,13 +6,14 @@ labels multiply the prior by their likelihood:
 
     θ̂ = argmin_θ  - Σ_i w_i log softmax(z_i / T + b)_{y_i}  +  (θ - θ₀)' Σ⁻¹ (θ - θ₀) / 2
 
-With many labels θ̂ is that of biased temperature scaling, with none it is θ₀, and no class needs a
-label. Plausible maps are draws from the normal approximation at θ̂ (Laplace).
+How wide the errors of the bias are, the labels themselves tell (empirical Bayes, by Laplace's
+approximation of the evidence). With many labels θ̂ is that of biased temperature scaling, with none
+it is θ₀, and no class needs a label. Plausible maps are draws from the normal approximation at θ̂.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-MOST_CLASSES = 1_000  # beyond which labels move the temperature alone
-WIDE = 1.5  # standard error of log T where nothing is known but the labels
+
+class Posterior(NamedTuple):
+    """A normal approximation of what labels leave open."""
+
+    centre: Matrix
+    information: Matrix
+    evidence: float
 
 
 def learn(plausible: Plausible, labelled: LabelledSample, *, bias: bool) -> Plausible:
@@ -38,10 +44,15 @@ def learn(plausible: Plausible, labelled: LabelledSample, *, bias: bool) -> Plau
     rows, labels = Logits.of(labelled.logits), labelled.labels
     centre = plausible.centre
     theta = np.r_[np.log(centre.temperature), centre.bias]
-    covariance = _covariance(plausible, bias=bias)
-    free = len(theta) if bias and len(centre.bias) <= MOST_CLASSES else 1
-    precision = cast("Matrix", np.linalg.inv(covariance[:free, :free]))
-    found, curvature = fit_around(rows, labels, theta, precision)
+    free = len(theta) if bias and len(centre.bias) <= NUMERICAL.bias_classes else 1
+    tried = {
+        width: fit_around(rows, labels, theta, _precision(plausible, free, width))
+        for width in 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
+    }
+    width = max(tried, key=lambda w: tried[w].evidence - FITTED.width_evidence * abs(np.log2(w)))
+    found, information, _ = tried[width]
+    # No map of this form is quite right, so labels count less for its uncertainty than for itself.
+    curvature = FITTED.label_information * information + _precision(plausible, free, width)
     factor = np.linalg.cholesky(np.linalg.inv(curvature))
     moved = found[:free] + _normal_draws(free) @ factor.T
     draws = [np.r_[one, theta[free:]] for one in moved]
@@ -54,7 +65,7 @@ def _as_map(theta: Matrix) -> BiasAt:
 
 def nothing_known(n_classes: int) -> Plausible:
     """Return the plausible maps where neither a source nor a class mix is given."""
-    step = np.array([-WIDE, 0.0, WIDE])
+    step = np.array([-1, 0, 1]) * FITTED.temperature_error_alone
     return Plausible(
         weights=np.array([1, 1, 1]) / 3,
         temperatures=np.exp(step),
@@ -63,20 +74,21 @@ def nothing_known(n_classes: int) -> Plausible:
     )
 
 
-def _covariance(plausible: Plausible, *, bias: bool) -> Matrix:
+def _precision(plausible: Plausible, free: int, width: float) -> Matrix:
+    """Return the precision of the first parameters, errors of the bias that often as wide."""
     centre = plausible.centre
     theta = np.column_stack([np.log(plausible.temperatures), plausible.biases])
     apart = theta - np.r_[np.log(centre.temperature), centre.bias]
-    known = plausible.mix is not None and bias
-    own = FITTED.bias_error if known else FITTED.bias_error_without_mix
-    residual = np.r_[FITTED.temperature_error, np.full(len(centre.bias), own)] ** 2
-    return apart.T @ (plausible.weights[:, None] * apart) + np.diag(residual)
+    own = FITTED.bias_error if plausible.mix is not None else FITTED.bias_error_without_mix
+    residual = np.r_[FITTED.temperature_error, np.full(len(centre.bias), width * own)] ** 2
+    covariance = apart.T @ (plausible.weights[:, None] * apart) + np.diag(residual)
+    return cast("Matrix", np.linalg.inv(covariance[:free, :free]))
 
 
 def fit_around(
     rows: Logits, labels: NDArray[np.int64], theta: Matrix, precision: Matrix
-) -> tuple[Matrix, Matrix]:
-    """Return θ of greatest posterior density, and the curvature there.
+) -> Posterior:
+    """Return θ of greatest posterior density, the information of the labels, and the evidence.
 
     The precision is that of the first parameters; the others stay as they are.
     """
@@ -99,19 +111,27 @@ def fit_around(
         return value, gradient
 
     bounds = [(theta[0] - 6, theta[0] + 6), *[(None, None)] * (len(theta) - 1)]
-    found = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds).x
+    solved = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds)
+    found = solved.x
     t = float(np.exp(found[0]))
     p = rows.probabilities(t, found[1:])
     scaled = -rows.filled / t  # derivative of the logits in log T
     inner = (p * scaled).sum(axis=1)
     cross = p * (scaled - inner[:, None])
     if free == 1:
-        return found, np.array([[float(np.sum(cross * scaled))]]) + precision
+        return _posterior(found, np.array([[float(np.sum(cross * scaled))]]), precision, solved.fun)
     hessian = np.empty((free, free))
     hessian[0, 0] = float(np.sum(cross * scaled))
     hessian[0, 1:] = hessian[1:, 0] = cross.sum(axis=0)
     hessian[1:, 1:] = np.diag(p.sum(axis=0)) - p.T @ p
-    return found, hessian + precision
+    return _posterior(found, hessian, precision, solved.fun)
+
+
+def _posterior(found: Matrix, hessian: Matrix, precision: Matrix, value: float) -> Posterior:
+    """Return the normal approximation with its evidence (Laplace)."""
+    curvature = hessian + precision
+    volume = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(curvature)[1]
+    return Posterior(found, hessian, 0.5 * float(volume) - float(value))
 
 
 def _normal_draws(size: int) -> Matrix:

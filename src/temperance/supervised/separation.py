@@ -7,9 +7,9 @@ models", Biometrika 71 (1984). There is none if and only if the map can move in 
 
 since then every step in that direction is better than the one before. An optimiser runs after such
 a direction until it gains nothing more. Where it stops, most rows are sure, and its map less what
-would tell apart the classes that other rows hesitate between is such a direction: whether it is,
-all rows say. A direction that is found is a proof. None is found where too many rows hesitate,
-unless it is that of a single class.
+would tell apart the classes between which other rows are ambiguous is such a direction: all rows
+say whether it is. A direction that is found is a proof. None is found where too many rows are
+ambiguous, unless it is that of a single class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-MOST = 300  # pairs of classes that rows hesitate between
+MOST = 300  # pairs of classes between which rows are ambiguous
 ROUNDING = 1e-9  # of a margin
 
 
@@ -47,7 +47,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows, and the class each is of and one it hesitates about; None where they are too many."""
+    """Rows, the class of each and another that it may be of; None where they are too many."""
 
     found: tuple[Vector, NDArray[np.int64], NDArray[np.int64]] | None
 
@@ -71,8 +71,8 @@ def are_separated(
     """Return whether the map at which an optimiser has stopped leads to a direction as above.
 
     ``unpack(x)`` are its gains and biases, for logits times ``unit``, and ``pack`` of gradients
-    with respect to these is the gradient with respect to x. A row hesitates about classes that are
-    more likely than ``doubt``.
+    with respect to these is the gradient with respect to x. A row is
+    ambiguous between classes that are more likely than ``doubt``.
     """
     gain, bias = unpack(x)
     totals: tuple[Extremes, Pairs] = rows.reduce(
@@ -93,13 +93,13 @@ def are_separated(
 def _look(
     block: Block, gain: Vector, bias: Vector, unit: float, doubt: float
 ) -> tuple[Extremes, Pairs]:
-    """Lowest score of each class in its rows, highest in others; and where rows hesitate."""
+    """Lowest score of each class in its rows, highest in others; and where rows are ambiguous."""
     z, y, also = _counted(block, unit)
     v, rows = _mapped(z, gain, bias), np.arange(len(z))
     p = np.exp(v - v.max(axis=1, keepdims=True))
-    hesitates = (p > doubt * p.sum(axis=1, keepdims=True)) | also
-    hesitates[rows, y] = False
-    row, k = np.nonzero(hesitates)
+    ambiguous = (p > doubt * p.sum(axis=1, keepdims=True)) | also
+    ambiguous[rows, y] = False
+    row, k = np.nonzero(ambiguous)
     pairs = Pairs((z[row], y[row], k) if len(row) <= MOST else None)
     if gain.ndim == 2:
         v -= v.mean(axis=1, keepdims=True)

@@ -1,12 +1,9 @@
 """Models of another kind than the convolutional networks of the suite, on the same shifts.
 
-    python experiments/labelfree/unseen.py --cache DIR
+    python experiments/labelfree/pixel_models.py --cache DIR
 
-Perceptrons, linear and quadratic models, trees, kernels and nearest neighbours on raw pixels. Where
-the first ten failed was looked at while the map, its intervals and its verdict were made; the
-others were judged once, when all was finished.
-Their logits are built (minutes) or taken from --cache; every method is judged as in the suite, and
-so is what `calibrate` says.
+Perceptrons, linear and quadratic models, trees, kernels and nearest neighbours on raw pixels; their
+logits are built (minutes) and kept in --cache for `settings`.
 """
 
 from __future__ import annotations
@@ -17,14 +14,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import front_door
 import numpy as np
-import scenarios
 import suite
-from methods import METHODS
-from run import judge, mean_over, show, summarise, write
-
-import temperance as tp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +119,6 @@ MODELS: dict[str, tuple[str, Callable[[Pixels, Any], Model]]] = {
     "cifar_forest": ("cifar10", forest),
     "fashion_neighbours": ("fashion-mnist", neighbours),
 }
-LOOKED_AT = 10
 
 
 def build(name: str, path: Path, data_dir: Path) -> None:
@@ -150,34 +140,15 @@ def _flat(images: Any) -> Pixels:
     return images.reshape(len(images), -1) / 255.0
 
 
-def run(name: str, cache: Path, data_dir: Path) -> dict[str, Any]:
-    """Return the record of a network."""
-    path = cache / f"unseen_{name}.npz"
-    if not path.exists():
-        build(name, path, data_dir)
-    found = list(scenarios.read(name, path))
-    shifts = {s.shift: {m: judge(fit(s), s) for m, fit in METHODS.items()} for s in found}
-    return {"family": name, "summary": summarise(shifts), "front_door": front_door.judge(found)}
-
-
 def main() -> None:
-    """Write the record."""
+    """Build the logits that are not in the cache yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cache", type=Path, required=True)
     arguments = parser.parse_args()
-    records = []
     for name in MODELS:
-        records.append(run(name, arguments.cache, Path(os.environ["TEMPERANCE_DATA"])))
-        show(name, records[-1]["summary"])
-    groups = {"looked_at": records[:LOOKED_AT], "judged_once": records[LOOKED_AT:]}
-    summary = {"version": tp.__version__}
-    for group, some in groups.items():
-        over, doors = mean_over(some), front_door.summarise(some)
-        show(f"over the models {group.replace('_', ' ')}", over)
-        print(doors["over_all"])
-        models = {r["family"]: r["summary"] for r in some}
-        summary[group] = {"over_models": over, "models": models, "front_door": doors}
-    write(Path(__file__).parent / "records" / "unseen.json", summary)
+        path = arguments.cache / f"unseen_{name}.npz"
+        if not path.exists():
+            build(name, path, Path(os.environ["TEMPERANCE_DATA"]))
 
 
 if __name__ == "__main__":
