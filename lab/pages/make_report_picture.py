@@ -19,7 +19,9 @@ WIDTH = 900
 
 def main() -> None:
     """Write the report of digits rotated by 60 degrees, open it and take the picture."""
-    page_text = demo.compare(60).calibration.to_html()
+    page_text = demo.compare(60).calibration.to_html(
+        title="Digits rotated by 60 degrees", model="LeNet-5, trained on MNIST"
+    )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=os.environ.get("TEMPERANCE_CHROMIUM", "/usr/bin/chromium"),
@@ -27,9 +29,9 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": 2000}, device_scale_factor=1.3)
         page.set_content(page_text)
-        axis = page.locator("#confidence .axis").first.bounding_box()  # below the histograms
-        assert axis is not None  # noqa: S101 - it has been found
-        height = axis["y"] + axis["height"] + 6
+        chart = page.locator("#wrong-answers figure").bounding_box()
+        assert chart is not None  # noqa: S101 - it has been found
+        height = chart["y"] + chart["height"] + 6
         page.screenshot(path=PICTURE, clip={"x": 0, "y": 0, "width": WIDTH, "height": height})
         browser.close()
 

@@ -11,9 +11,11 @@ from temperance._core.stats import Interval
 from temperance._version import __version__ as __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.estimate_accuracy import estimate_accuracy
+from temperance.calibrate.expected import Expected
 from temperance.calibrate.prior import about
 from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.calibrate.result import Calibration, Finding
+from temperance.calibrate.threshold import Threshold
 from temperance.data.convert import binary_logits, from_probabilities
 from temperance.io.artefact import load, save
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
@@ -75,6 +77,7 @@ __all__ = [
     "BiasedTemperature",
     "BiasedTemperatureScaling",
     "Calibration",
+    "Expected",
     "Finding",
     "InputError",
     "Interval",
@@ -85,6 +88,7 @@ __all__ = [
     "PriorMatchedScaling",
     "Temperature",
     "TemperatureScaling",
+    "Threshold",
     "UnsupervisedTemperatureScaling",
     "VectorMap",
     "VectorScaling",

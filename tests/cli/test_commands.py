@@ -390,3 +390,45 @@ def test_the_same_command_writes_the_same_bytes(folder, capsys, tmp_path):
     for suffix in ("json", "html"):
         first, second = ((tmp_path / f"{n}.{suffix}").read_bytes() for n in "ab")
         assert first == second
+
+
+def test_calibrate_says_from_which_confidence_rows_may_be_accepted(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=2300)
+    z = 5 * (2 * np.eye(3)[y] + rng.normal(size=(2300, 3)))
+    np.savez(tmp_path / "target.npz", logits=z[:1000])
+    np.savez(tmp_path / "source.npz", logits=z[1000:2000], labels=y[1000:2000])
+    np.savez(tmp_path / "some.npz", logits=z[2000:], labels=y[2000:])
+    arguments = ("calibrate", tmp_path / "target.npz", "--source", tmp_path / "source.npz")
+    arguments += ("--max-error", "0.1")
+    for more, guaranteed, said in (
+        ((), False, "are estimated to be wrong"),
+        (("--labelled", tmp_path / "some.npz"), True, "are guaranteed to be wrong"),
+    ):
+        code, out, _ = run(capsys, *arguments, *more, "--json")
+        found = json.loads(out)["threshold"]
+        assert code == 0
+        assert found["guaranteed"] is guaranteed
+        assert 0 < found["coverage"] <= 1
+        assert found["error"][2] <= 0.1
+        words = " ".join(run(capsys, *arguments, *more)[1].split())
+        assert f"at least {found['confidence']:.4f}" in words
+        assert said in words
+
+
+def test_where_no_confidence_is_high_enough_no_row_is_accepted(folder, capsys):
+    arguments = ("calibrate", folder / "target.npz", "--source", folder / "source.npz")
+    assert "Accept no row" in run(capsys, *arguments, "--max-error", "0.001")[1]
+
+
+def test_a_refused_calibration_accepts_nothing(folder, capsys):
+    code, out, _ = run(capsys, "calibrate", folder / "target.npz", "--max-error", "0.3", "--json")
+    assert code == 1
+    assert json.loads(out)["threshold"] is None
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "nan"])
+def test_a_largest_error_is_a_share(folder, capsys, share):
+    code, _, said = run(capsys, "calibrate", folder / "target.npz", "--max-error", share)
+    assert code == 2
+    assert "--max-error must lie above 0" in said

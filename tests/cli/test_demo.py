@@ -143,6 +143,11 @@ def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, labelled):
     assert main(["evaluate", str(paths["labelled"]), "--map", few]) == 0
     assert main(["inspect", str(paths["calibration"])]) == 0
     assert "ECE (lower is better)" in capsys.readouterr().out
+    page = tmp_path / "named.html"
+    named = ["--title", "Scans of May", "--model", "reader 7", "--out", str(page)]
+    assert main(["report", str(paths["calibration"]), *named]) == 0
+    assert "<h1>Scans of May</h1>" in page.read_text("utf-8")
+    assert "Model: <bdi>reader 7</bdi>" in page.read_text("utf-8")
 
 
 def test_json(capsys, tmp_path):

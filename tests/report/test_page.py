@@ -303,6 +303,8 @@ def test_a_refusal_shows_the_temperature_that_is_applied():
     page = Page(cal.to_html())
     assert f"the labelled source, {cal.temperature.value:.3g}, is applied" in page.text
     assert "with the source's temperature" in page.words
+    assert f"temperature 1 {cal.temperature.value:.2f} Confidence" in page.text  # no interval
+    assert "All 12 target rows were read." in page.text
     assert texts.percent(cal.details["confidence_after"]) in page.text
 
 

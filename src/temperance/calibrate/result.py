@@ -32,12 +32,14 @@ from temperance.metrics.proper import accuracy, nll
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from temperance._core.arrays import Array
+    from temperance.calibrate.expected import Expected
     from temperance.calibrate.problem import Problem
+    from temperance.calibrate.threshold import Threshold
     from temperance.data.types import LabelsLike, LogitsLike
     from temperance.maps import Map
 
@@ -265,6 +267,87 @@ class Calibration:
         (True, 100)
         """
         return measure(self, logits, labels, groups)
+
+    def expected(self, logits: LogitsLike | None = None) -> Expected:
+        """Return what labels are expected to say: confusions, recall, F1, AUC, cost.
+
+        Parameters
+        ----------
+        logits : array of shape (n, K) or rows, optional
+            The model's own logits of rows like those of the target. Without them the rows that the
+            calibration was fitted on are taken; a calibration from a file has none.
+
+        Returns
+        -------
+        Expected
+            With 90 % intervals.
+
+        Examples
+        --------
+        >>> import numpy as np, temperance as tp
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(5, size=4000)
+        >>> z = 9 * (2 * np.eye(5)[y] + rng.normal(size=(4000, 5)))
+        >>> cal = tp.calibrate(z[:2000], source=(z[2000:], y[2000:]))
+        >>> predicted = cal.predict_proba(z[:2000]).argmax(axis=1)
+        >>> measured = np.mean(predicted[y[:2000] == 0] == 0)
+        >>> recall = cal.expected().recall[0]
+        >>> bool(recall.low < measured < recall.high)
+        True
+        """
+        from temperance.calibrate.expected import expect  # which reads results
+
+        return expect(self, logits)
+
+    def threshold(
+        self,
+        max_error: float = 0.05,
+        level: float = 0.9,
+        coverage: float | None = None,
+        costs: Sequence[float] | None = None,
+    ) -> Threshold:
+        """Return the confidence from which rows may be accepted.
+
+        Without labels the answer is an estimate. With labelled rows in the calibration it is a
+        guarantee, which holds with a probability of at least ``level`` if these are random rows of
+        the target: the guarantee is of the map without the labels, ``Threshold.map``. Where the
+        labelled rows are too few for any guarantee, the answer is an estimate again.
+
+        Parameters
+        ----------
+        max_error : float
+            Largest share of wrong predictions among accepted rows. As many rows are accepted as
+            this allows.
+        level : float
+            Of the interval of the error, above 0.5; with labelled rows, of its upper end.
+        coverage : float, optional
+            Share of rows to accept, in place of ``max_error``.
+        costs : pair of float, optional
+            Cost of an accepted row that is wrong, and of a row that is referred to a person, in
+            place of ``max_error``: the threshold is that of least expected cost.
+
+        Returns
+        -------
+        Threshold
+            Its ``confidence`` is None where no row may be accepted.
+
+        Examples
+        --------
+        >>> import numpy as np, temperance as tp
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(5, size=4000)
+        >>> z = 9 * (2 * np.eye(5)[y] + rng.normal(size=(4000, 5)))
+        >>> cal = tp.calibrate(z[:2000], source=(z[2000:], y[2000:]))
+        >>> found = cal.threshold(max_error=0.1)
+        >>> found.guaranteed, found.error.high <= 0.1
+        (False, True)
+        >>> tested = cal.update(z[:300], y[:300]).threshold(max_error=0.1)
+        >>> tested.guaranteed, tested.map == cal.map
+        (True, True)
+        """
+        from temperance.calibrate.threshold import find_threshold  # which reads results
+
+        return find_threshold(self, max_error, level, coverage, costs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to one JSON file; `temperance.load` gives it back."""

@@ -11,6 +11,7 @@ Every interval is one over the plausible maps, each taken for the truth in turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,21 +101,37 @@ class Plausible:
     def interval(self, values: Matrix, *, sampling: float = 0.0, floor: float = 0.0) -> Interval:
         """Return the mean of a quantity over the maps, with its 90 % interval.
 
-        ``sampling`` is a standard error that comes on top, ``floor`` a bias of the measurement that
-        only the upper end has to hold.
+        ``sampling`` and ``floor`` are those of `interval_over`.
         """
-        order = np.argsort(values, kind="stable")
-        weight = self.weights[order] / self.weights.sum()
-        at = np.cumsum(weight) - weight / 2
-        tail = (1 - POLICY.level) / 2
-        low, high = np.interp([tail, 1 - tail], at, values[order])
-        value = float(weight @ values[order])
-        reach = Z90 * sampling
-        return Interval(
-            value,
-            min(value, value - float(np.hypot(max(value - low, 0), reach))),
-            max(value, value + float(np.hypot(max(high - value, 0) + floor, reach))),
-        )
+        return interval_over(self.weights, values, sampling=sampling, floor=floor)
+
+
+def interval_over(
+    weights: Matrix,
+    values: Matrix,
+    *,
+    sampling: float = 0.0,
+    floor: float = 0.0,
+    level: float = POLICY.level,
+) -> Interval:
+    """Return the weighted mean of values with an interval of their quantiles.
+
+    ``sampling`` is a standard error that comes on top, ``floor`` a bias of the measurement that
+    only the upper end has to hold.
+    """
+    order = np.argsort(values, kind="stable")
+    weight = weights[order] / weights.sum()
+    at = np.cumsum(weight) - weight / 2
+    tail = (1 - level) / 2
+    low, high = np.interp([tail, 1 - tail], at, values[order])
+    value = float(weight @ values[order])
+    normal = Z90 if level == POLICY.level else NormalDist().inv_cdf(1 - tail)
+    reach = normal * sampling
+    return Interval(
+        value,
+        min(value, value - float(np.hypot(max(value - low, 0), reach))),
+        max(value, value + float(np.hypot(max(high - value, 0) + floor, reach))),
+    )
 
 
 def plausible_maps(

@@ -13,6 +13,7 @@ from temperance.cli.options import (
     Json,
     Labels,
     MaxEce,
+    MaxError,
     Method,
     MinAccuracy,
     OptionalOut,
@@ -52,6 +53,7 @@ def calibrate(
     report: Path | None = None,
     min_accuracy: MinAccuracy = None,
     max_ece: MaxEce = None,
+    max_error: MaxError = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
     bias: bool = True,
@@ -84,6 +86,7 @@ def calibrate(
 
     inputs.check_gate(min_accuracy, "--min-accuracy")
     inputs.check_gate(max_ece, "--max-ece")
+    inputs.check_share(max_error, "--max-error")
     content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
@@ -107,6 +110,9 @@ def calibrate(
             bias=bias,
             seed=seed,
         )
+        threshold = None
+        if max_error is not None and calibration.verdict != "refused":
+            threshold = calibration.threshold(max_error)
     if out is not None:
         calibration.save(out)
     if report is not None:
@@ -116,9 +122,13 @@ def calibrate(
     missed = [gate.says() for gate in gates if gate.missed]
     if json:
         facts = calibration.to_dict()
+        if max_error is not None:
+            facts["threshold"] = threshold and threshold.to_dict()
         output.show_json(facts | {"failed": missed} if gates else facts)
     else:
         output.show_calibration(calibration)
+        if threshold is not None and max_error is not None:
+            output.show_threshold(threshold, max_error)
         output.show_missed(missed)
         output.show_files({"calibration": out, "report": report})
     output.note_doubts(gates)

@@ -20,6 +20,7 @@ EXAMPLES = {
   temperance calibrate forest.csv --probabilities --prior uniform
   temperance calibrate week.parquet --source val.npz --min-accuracy 0.85
   temperance calibrate week.parquet --source val.npz --labelled thirty.csv
+  temperance calibrate week.parquet --source val.npz --max-error 0.05
 
 The prior is the class mix of the target. prior.json holds a list in the order
 of the classes, or an object by class name; a pair [low, high] is a range, and

@@ -269,6 +269,12 @@ def _same_file(one: Path, other: Path) -> bool:
         return False
 
 
+def check_share(value: float | None, name: str) -> None:
+    """Refuse a share that is none, and one of nothing at all."""
+    if value is not None and not (math.isfinite(value) and 0 < value <= 1):
+        raise InputError(f"{name} must lie above 0 and be at most 1. Got {value}.")
+
+
 def check_gate(value: float | None, name: str) -> None:
     """Refuse a limit that nothing can be compared with."""
     if value is not None and not (math.isfinite(value) and 0 <= value <= 1):

@@ -44,4 +44,11 @@ MaxEce = Annotated[
         help="Gate: exit 1 if the calibration error, after the map, is larger or not known.",
     ),
 ]
+MaxError = Annotated[
+    float | None,
+    Parameter(
+        name="--max-error",
+        help="Say from which confidence rows may be accepted, so that at most this share is wrong.",
+    ),
+]
 Method = Literal["temperature", "vector", "matrix", "biased", "attended"]

@@ -131,6 +131,28 @@ def show_findings(findings: Sequence[Any]) -> None:
         say(in_options(finding.advice), indent=6)
 
 
+def show_threshold(threshold: Any, max_error: float) -> None:
+    """Print from which confidence rows may be accepted, and how far that is certain."""
+    say()
+    if threshold.confidence is None:
+        say(f"Accept no row: no confidence keeps the share of wrong rows at {percent(max_error)}.")
+        return
+    error = threshold.error
+    kind = "are guaranteed" if threshold.guaranteed else "are estimated"
+    say(
+        f"Accept rows of a confidence of at least {threshold.confidence:.4f}: that is "
+        f"{percent(threshold.coverage)} of the rows. At most {percent(error.high)} of them "
+        f"{kind} to be wrong (most likely {percent(error.value)}), at a level of 90%."
+    )
+    if threshold.guaranteed:
+        say(
+            "The guarantee is of the map without the labelled rows: a map that has seen labels "
+            "cannot be tested with them. Calibrate without --labelled to save that map."
+        )
+    else:
+        say("Labelled rows of the target (--labelled) turn the estimate into a guarantee.")
+
+
 def show_files(written: dict[str, Any]) -> None:
     """Say on stderr what was written where."""
     for what, path in written.items():

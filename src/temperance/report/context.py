@@ -184,7 +184,8 @@ def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
     ]
     together = facts["accuracy_before"]
     if together is not None:
-        what = "All of it together, with a 90% interval"
+        labels = " and the labels" if facts["n_labelled"] else ""
+        what = f"All of it{labels} together, with a 90% interval"
         found.append({"what": what, "interval": together, "text": between(together)})
     return found
 

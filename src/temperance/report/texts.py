@@ -180,6 +180,8 @@ def sampling(calibration: Calibration) -> str:
         if read == n
         else f"{read:,} of the {n:,} target rows were read, drawn at random"
     )
+    if calibration.verdict == "refused":
+        return f"{first}."
     return f"{first}; the fit used {'all of them' if solved == read else f'{solved:,} of them'}."
 
 
@@ -237,8 +239,12 @@ def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
             between(calibration.ece_before),
             between(calibration.ece_after),
         ),
-        ("temperature", "1", "{:.2f} ({:.2f} to {:.2f})".format(*calibration.temperature)),
+        ("temperature", "1", _temperature(calibration.temperature)),
     ]
+
+
+def _temperature(t: Sequence[float]) -> str:
+    return "{:.2f} ({:.2f} to {:.2f})".format(*t) if t[1] < t[2] else f"{t[0]:.2f}"
 
 
 def evidence_text(evidence: dict[str, Any]) -> str:

@@ -1,0 +1,248 @@
+"""At which confidence rows may be accepted, so that few enough of them are wrong.
+
+Without labels the answer is an estimate: the expected share of wrong rows, with the differences
+between the plausible maps. With labelled rows it is a guarantee. A map that has seen labels cannot
+be tested with them, so the guarantee is of the map without them: candidates are fixed before the
+labels are looked at, and tested one after the other, from few accepted rows to many, each by an
+exact binomial bound; the first failure ends the sequence, so that all candidates before it hold at
+once with the stated probability (Angelopoulos et al., Learn then Test, 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from temperance._core.checks import InputError, check_number
+from temperance._core.stats import Interval
+from temperance.calibrate.expected import answers
+from temperance.io import artefact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from temperance.calibrate.expected import Answers
+    from temperance.calibrate.problem import Problem
+    from temperance.calibrate.result import Calibration
+    from temperance.maps import Map
+
+    Matrix = NDArray[np.float64]
+
+STEPS = 200  # candidates without labels
+TESTS = 50  # candidates with labels
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A confidence from which rows are accepted: the answer of `Calibration.threshold`.
+
+    Attributes
+    ----------
+    confidence : float or None
+        Rows whose confidence by ``map`` is at least this are accepted. None: accept no row.
+    coverage : float
+        Share of the target that is accepted.
+    error : Interval or None
+        Share of wrong predictions among accepted rows. Where it is guaranteed, the truth lies above
+        the upper end with a probability of at most 1 - level, and so below the lower end; otherwise
+        it is an interval of that level, as that of every estimate.
+    guaranteed : bool
+        Whether labelled rows have tested it. Otherwise it is an estimate.
+    map : Map
+        The map whose confidence and predictions are meant: that of the calibration, or, where the
+        threshold is guaranteed, that of the calibration without its labelled rows.
+    """
+
+    confidence: float | None
+    coverage: float
+    error: Interval | None
+    guaranteed: bool
+    map: Map
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-able facts."""
+        return {
+            "confidence": self.confidence,
+            "coverage": self.coverage,
+            "error": None if self.error is None else list(self.error),
+            "guaranteed": self.guaranteed,
+            "map": artefact.describe_map(self.map),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Thresholds between the confidences of the target, from few accepted rows to many."""
+
+    confidence: Matrix
+    accepted: NDArray[np.intp]
+    wrong: Matrix  # expected share among accepted rows, by plausible map and candidate
+
+    @classmethod
+    def of(cls, given: Answers, steps: int) -> Candidates:
+        """Return at most so many thresholds, each between two different confidences."""
+        order = np.argsort(-given.confidence, kind="stable")
+        c, n = given.confidence[order], len(order)
+        counts = np.r_[np.flatnonzero(c[:-1] > c[1:]) + 1, n].astype(np.intp)
+        wanted = np.arange(1, steps + 1) * n / steps
+        counts = counts[np.unique(np.searchsorted(counts, wanted - 1e-9))]
+        # the last accepts every row, also of a lower confidence than any row here
+        between = np.r_[(c[counts[:-1] - 1] + c[counts[:-1]]) / 2, 0.0]
+        wrong = np.cumsum(given.wrong[:, order], axis=1)[:, counts - 1] / counts
+        return cls(between, counts, wrong)
+
+
+def find_threshold(
+    cal: Calibration,
+    max_error: float,
+    level: float,
+    coverage: float | None,
+    costs: Sequence[float] | None,
+) -> Threshold:
+    """Return a threshold of a calibration; see `Calibration.threshold`."""
+    max_error = check_number(max_error, "max_error", low=0, high=1, open_low=True)
+    level = check_number(level, "level", low=0.5, high=0.9999, open_low=True)
+    if coverage is not None and costs is not None:
+        msg = (
+            "coverage and costs must not be given together: each of them decides the threshold. "
+            "Leave one of them out."
+        )
+        raise InputError(msg)
+    if coverage is not None:
+        coverage = check_number(coverage, "coverage", low=0, high=1, open_low=True)
+    prices = None if costs is None else _check_prices(costs)
+    given = answers(cal, None, "threshold")
+    problem = cal._problem  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if problem is not None and problem.labelled is not None:
+        tested = _guarantee(problem, max_error, level, coverage, prices)
+        if tested is not None:
+            return tested
+    among = Candidates.of(given, STEPS)
+    if coverage is not None or prices is not None:
+        best = _choose(given, among, coverage, prices)
+        return _estimate(cal, given, among, best, level)
+    for i in reversed(range(len(among.accepted))):
+        found = _estimate(cal, given, among, i, level)
+        if found.error is not None and found.error.high <= max_error:
+            return found
+    return Threshold(None, 0.0, None, guaranteed=False, map=cal.map)
+
+
+def _estimate(
+    cal: Calibration, given: Answers, among: Candidates, at: int | None, level: float
+) -> Threshold:
+    if at is None:
+        return Threshold(None, 0.0, None, guaranteed=False, map=cal.map)
+    count = int(among.accepted[at])
+    error = given.share(among.wrong[:, at], count, level)
+    confidence = float(among.confidence[at])
+    return Threshold(confidence, count / len(given.rows), error, guaranteed=False, map=cal.map)
+
+
+def _choose(
+    given: Answers,
+    among: Candidates,
+    coverage: float | None,
+    prices: tuple[float, float] | None,
+) -> int | None:
+    """Return the candidate of a coverage, or of least expected cost: None where that is none."""
+    shares = among.accepted / len(given.rows)
+    if coverage is not None:
+        return int(np.abs(shares - coverage).argmin())
+    assert prices is not None  # noqa: S101 - the caller has seen to it
+    wrong, referred = prices
+    mean = given.weights @ among.wrong / given.weights.sum()
+    expected = shares * mean * wrong + (1 - shares) * referred
+    best = int(expected.argmin())
+    return best if expected[best] < referred else None
+
+
+def _guarantee(
+    problem: Problem,
+    max_error: float,
+    level: float,
+    coverage: float | None,
+    prices: tuple[float, float] | None,
+) -> Threshold | None:
+    """Return a threshold that the labelled rows have tested; None where they are too few."""
+    from temperance.calibrate import solve_problem  # the pipeline builds results
+
+    assert problem.labelled is not None  # noqa: S101 - the caller has seen to it
+    without = solve_problem(replace(problem, labelled=None))
+    if without.verdict == "refused":  # its map is taken as it is
+        numbers = without.map.parameters()
+        k = len(problem.names)
+        one = {
+            "weights": [1.0],
+            "temperatures": [float(numbers.get("temperature", 1.0))],
+            "biases": [numbers.get("bias", np.zeros(k)).tolist()],
+        }
+        without = replace(
+            without, verdict="no-evidence", details=without.details | {"plausible": one}
+        )
+    given = answers(without, None, "threshold")
+    among = Candidates.of(given, TESTS)
+    shown = np.zeros((len(problem.labelled.logits), len(problem.names)))
+    shown[:, problem.active] = problem.labelled.logits
+    seen = answers(without, shown, "threshold")
+    wrong = seen.predicted != problem.labelled.labels
+    m, n = len(wrong), len(given.rows)
+
+    def measured(at: int) -> Threshold:
+        reached = seen.confidence >= among.confidence[at]
+        error = exact_interval(int(wrong[reached].sum()), int(reached.sum()), level)
+        share = float(among.accepted[at]) / n
+        confidence = float(among.confidence[at])
+        return Threshold(confidence, share, error, guaranteed=True, map=without.map)
+
+    nothing = Threshold(None, 0.0, None, guaranteed=True, map=without.map)
+    if coverage is not None or prices is not None:
+        at = _choose(given, among, coverage, prices)
+        if at is None:
+            return nothing
+        found = measured(at)
+        return None if found.error is None else found
+    # rows without any error that are needed for the bound, and some to spare
+    needed = np.log(1 - level) / np.log1p(-min(max_error, 1 - 1e-12))
+    if m < needed:
+        return None
+    enough = min(1.0, (needed + 2 * np.sqrt(needed)) / m)
+    best = nothing
+    for at in np.flatnonzero(among.accepted / n >= enough - 1e-12):
+        found = measured(int(at))
+        if found.error is None or found.error.high > max_error:
+            break
+        best = found
+    return best
+
+
+def exact_interval(wrong: int, n: int, level: float) -> Interval | None:
+    """Return a share with its exact binomial bounds (Clopper and Pearson), each of that level.
+
+    >>> print(f"{exact_interval(0, 45, 0.9):.3f}")
+    0.000 [0.000, 0.050]
+    """
+    if n == 0:
+        return None
+    low = 0.0 if wrong == 0 else float(betaincinv(wrong, n - wrong + 1, 1 - level))
+    high = 1.0 if wrong == n else float(betaincinv(wrong + 1, n - wrong, level))
+    return Interval(wrong / n, low, high)
+
+
+def _check_prices(costs: Sequence[float]) -> tuple[float, float]:
+    try:
+        wrong, referred = (float(c) for c in costs)
+    except (TypeError, ValueError):
+        msg = (
+            "costs must be two numbers, the cost of an accepted wrong row and that of a row that "
+            f"is referred. Got {costs!r} instead."
+        )
+        raise InputError(msg) from None
+    check_number(wrong, "cost of a wrong row", low=0, open_low=True)
+    check_number(referred, "cost of a referred row", low=0)
+    return wrong, referred
