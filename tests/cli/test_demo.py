@@ -67,7 +67,7 @@ def test_the_three_situations_are_what_the_headings_say(labelled):
     assert not texts.unsure(mild.calibration)
     assert texts.unsure(labelled.before)  # in doubt
     assert not texts.unsure(labelled.after)  # known
-    assert width(labelled.after.accuracy) < width(labelled.before.accuracy) / 3
+    assert width(labelled.after.accuracy) < width(labelled.before.accuracy) / 2
     truth = demo.load("rotated_60")
     for calibration, outcome in (
         (labelled.before, labelled.outcome_before),
