@@ -95,7 +95,7 @@ def compare(
     answers = {"uncalibrated": ("none", z)}
     fits = {
         "TS": ("source", lambda: tp.fit_temperature(*source.network)),
-        "vector": ("source", lambda: tp.fit_vector(*source.network)),
+        "vector": ("source", lambda: tp.fit_vector(*source.network, penalty=0.01)),
         "matrix": ("source", lambda: tp.fit_matrix(*source.network, penalty=0.01)),
         "attended": ("source", lambda: tp.fit_attended(*source.network)),
         "UTS": ("none", lambda: tp.fit_uts(z, prior)),

@@ -89,11 +89,11 @@ def test_what_a_map_would_change_is_counted_before_it_is_accepted(assistant, sur
         assert found["wrong"] == pytest.approx(1000 * sum(wrong) / len(new))
 
 
-def test_a_mix_that_nobody_knows_is_estimated_and_said_to_be(assistant, survey):
+def test_a_mix_that_nobody_knows_is_said_to_be_unknown(assistant, survey):
     row = shown(
         assistant, clinic.propose_from_survey(assistant, survey, None, Agreement(), by="test")
     )
-    assert row.summary["prior_kind"] == "estimated"
+    assert row.summary["prior_kind"] == "unknown"
     assert "TP105" in {finding["code"] for finding in row.summary["findings"]}
 
 

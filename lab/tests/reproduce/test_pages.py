@@ -15,7 +15,7 @@ from temperance_lab.reproduce.record_table import RecordTable
 
 RECORDS = Path(__file__).parents[2] / "experiments" / "paper"
 EXACT = "CIFAR100-DenseNet40"
-CHEAP = ["uncalibrated", "TS", "UTS", "UTS, mix of the draw", "prior-matched"]
+CHEAP = ["uncalibrated", "TS", "UTS", "UTS, mix of the draw"]  # methods of the paper
 
 pytestmark = pytest.mark.skipif(
     not RECORDS.is_dir(), reason="a source distribution has no experiments/"
