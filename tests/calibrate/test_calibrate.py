@@ -240,6 +240,21 @@ def test_labels_narrow_the_intervals_and_hold_the_truth(scene):
     assert "TP408" in [f.code for f in known.findings]
 
 
+def test_rows_that_have_a_label_are_not_named_again(scene):
+    cal = tp.calibrate(scene.target, scene.prior)
+    rows = cal.label_next(60)
+    again = cal.update(scene.target[rows], scene.labels[rows]).label_next(200)
+    assert not set(rows) & set(again)
+    assert len(again) == 200
+
+
+def test_a_label_of_an_excluded_class_is_not_lost(scene):
+    z = np.column_stack([scene.target, np.full(len(scene.target), -100.0)])
+    cal = tp.calibrate(z, np.r_[scene.prior, 0.0])
+    with pytest.raises(tp.InputError, match="which its prior or its logits exclude"):
+        cal.update(z[:3], [0, 1, 5])
+
+
 def test_labels_given_at_once_or_in_two_parts_are_the_same(scene):
     few = scene.target[:60], scene.labels[:60]
     at_once = tp.calibrate(scene.target, scene.prior, labelled=few)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance._core.checks import NotIdentified
+from temperance._core.checks import InputError, NotIdentified
 from temperance._core.stats import Interval
 from temperance.calibrate.details import describe
 from temperance.calibrate.findings import Evidence, find, found
@@ -88,6 +88,14 @@ def calibrate(
 def recalibrate(problem: Problem, logits: LogitsLike, labels: LabelsLike) -> Calibration:
     """Return the calibration of a problem with more labelled rows; see `Calibration.update`."""
     few = read_source((logits, labels), len(problem.names), problem.names)
+    absent = np.setdiff1d(few.labels, problem.active)
+    if len(absent):
+        msg = (
+            f"labels must be of classes that can occur in the target. Got "
+            f"{problem.names[int(absent[0])]!r}, which its prior or its logits exclude. Call "
+            f"temperance.calibrate again with labelled=(logits, labels)."
+        )
+        raise InputError(msg)
     return solve_problem(problem.with_labels(restrict(few, problem.active)))
 
 

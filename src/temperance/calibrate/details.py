@@ -54,7 +54,9 @@ def describe(
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
-    chosen = spread_rows(problem.target.probabilities(*used).max(axis=1))
+    unlabelled = _unlabelled(problem)
+    confidence = problem.target.probabilities(*used).max(axis=1)
+    chosen = unlabelled[spread_rows(confidence[unlabelled])]
     return {
         "n_target": problem.n,
         "n_read": len(problem.target),
@@ -103,6 +105,15 @@ def describe(
         "label_next_keys": row_keys(problem.raw[chosen]),
         "seed": problem.seed,
     }
+
+
+def _unlabelled(problem: Problem) -> NDArray[np.intp]:
+    """Return the places of the target rows that have no label yet."""
+    if problem.labelled is None:
+        return np.arange(len(problem.raw))
+    labelled = set(row_keys(problem.labelled.logits))
+    keys = row_keys(problem.raw[:, problem.active])
+    return np.array([i for i, key in enumerate(keys) if key not in labelled], dtype=np.intp)
 
 
 def spread_rows(confidence: Matrix) -> NDArray[np.intp]:

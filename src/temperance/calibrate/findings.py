@@ -263,7 +263,7 @@ def _mix_differs(e: Evidence) -> Iterator[Finding]:
     mix = None if e.plausible is None else e.plausible.mix
     if mix is None or mix.shrinkage == 0:
         return
-    yield found("TP104", distance=mix.distance, believed=mix.shrinkage)
+    yield found("TP104", distance=mix.distance, followed=mix.shrinkage)
     if mix.probability < POLICY.doubted_mix:
         yield found("TP106", probability=mix.probability, confidence_rise=mix.confidence_rise)
 

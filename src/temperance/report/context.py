@@ -72,7 +72,7 @@ def page_facts(
         "risk": risk_chart(facts),
         "findings": [_finding(finding.to_dict()) for finding in calibration.findings],
         "mix": _class_mix(facts),
-        "beliefs": _beliefs(calibration),
+        "accuracy_estimates": _accuracy_estimates(calibration),
         "assumptions": [cut(text, SENTENCE) for text in facts["assumptions"]],
         "would_change": [cut(text, SENTENCE) for text in facts["would_change"]],
         "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
@@ -171,7 +171,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     return {"rows": rows, "others": others, "top": top, "known": known}
 
 
-def _beliefs(calibration: Calibration) -> list[dict[str, Any]]:
+def _accuracy_estimates(calibration: Calibration) -> list[dict[str, Any]]:
     """Return the estimates of the accuracy of the model's own predictions, and the one believed."""
     facts = calibration.details
     found = [
