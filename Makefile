@@ -9,7 +9,7 @@ READY  := $(VENV)/.temperance
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PROJECTS := pyproject.toml lab/pyproject.toml apps/skin_lesion/pyproject.toml
-OTHERS   := --editable lab --editable 'apps/skin_lesion[test]'
+OTHERS   := --editable 'lab[rivals]' --editable 'apps/skin_lesion[test]'
 
 # Test processes; each keeps to one thread (conftest.py).
 JOBS     ?= 2

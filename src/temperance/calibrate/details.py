@@ -124,6 +124,8 @@ def spread_rows(confidence: Matrix) -> NDArray[np.intp]:
     """
     n = len(confidence)
     order = np.argsort(confidence, kind="stable")
+    if n == 0:
+        return order
     steps = (0.5 + GOLDEN * np.arange(4 * POLICY.to_label)) % 1.0
     _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
     return order[place[np.sort(first)]][: POLICY.to_label]
