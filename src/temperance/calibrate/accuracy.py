@@ -110,10 +110,8 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
         weights = np.array([f.calibrated, f.rescaled, f.shifted])
     else:
-        found["similar"] = share_similar(target, source, weight, error)
-        weights = np.array(
-            [f.calibrated_without_mix, f.rescaled_without_mix, f.similar_without_mix]
-        )
+        found = {"calibrated": calibrated, "similar": share_similar(target, source, weight, error)}
+        weights = np.array([f.calibrated_without_mix, f.similar_without_mix])
     growth = f.growth if mix is not None else f.growth_without_mix
     away = np.array([log_odds(1 - error) - log_odds(value) for value in found.values()])
     variance = f.variance + growth * away**2
@@ -152,10 +150,10 @@ def _estimates(
 
 def _mean_probability(target: Logits, temperature: float, mix: Matrix | None) -> float:
     """Return the mean probability of the predictions once the class mix is met."""
-    bias = 0.0
-    if mix is not None:
-        bias = match_mix(target, temperature, mix, np.zeros(target.n_classes))
-    p = target.probabilities(temperature, bias)
+    if mix is None:
+        p = target.probabilities(temperature)
+    else:
+        _, p = match_mix(target, temperature, mix, np.zeros(target.n_classes))
     return float(p[np.arange(len(p)), target.predicted].mean())
 
 

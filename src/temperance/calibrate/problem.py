@@ -52,6 +52,10 @@ class Logits:
         """Return centred logits, their masks and their predictions."""
         z = np.array(logits, dtype=np.float64)
         masked = is_masked(z)
+        if not masked.any():
+            predicted = z.argmax(axis=1)
+            z -= z.mean(axis=1, keepdims=True)
+            return cls(z, z, predicted)
         filled = np.where(masked, 0.0, z)
         filled -= filled.sum(axis=1, keepdims=True) / (~masked).sum(axis=1, keepdims=True)
         filled[masked] = 0.0
@@ -92,6 +96,8 @@ def is_masked(z: NDArray[Any]) -> NDArray[np.bool_]:
     Where the logits themselves are as large as masks, the margin between the two largest logits of
     a row tells so, and a mask has to be lower still.
     """
+    if float(z.max()) - float(z.min()) <= NUMERICAL.mask:
+        return np.zeros(z.shape, dtype=np.bool_)
     top = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
     margin = float(np.median(top[:, 1] - np.maximum(top[:, 0], -1e100)))
     return z < top[:, 1:] - NUMERICAL.mask * max(1.0, margin / 100)

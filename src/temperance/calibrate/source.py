@@ -75,7 +75,8 @@ class Source:
         ideal = IDEAL_ROWS * float(np.sqrt((scaled**2).sum(axis=1).mean()))
         total = np.zeros((len(present), k)) - ideal / k
         total[np.arange(len(present)), present] += ideal
-        np.add.at(total, place[labels], scaled)
+        order = np.argsort(labels, kind="stable")
+        total += np.add.reduceat(scaled[order], np.r_[0, np.cumsum(count[present])[:-1]])
         others = _prototypes_of(total, place, rows.predicted, k)
         own = rows.predicted == labels
         others[own] -= scaled[own]
