@@ -51,8 +51,11 @@ MEANING = {
     "refused": "These data do not support a new calibration.",
 }
 APPLIED = {
-    "matched": "The map is the one that fits best all that is known.",
-    "labelled": "The map is the one that fits best all that is known, the labelled rows included.",
+    "matched": "The temperature and class bias that fit all that is known best are applied.",
+    "labelled": (
+        "The temperature and class bias that fit all that is known best, the labelled rows "
+        "included, are applied."
+    ),
     "source temperature": "The temperature of the labelled source is applied.",
     "identity": "The model's own probabilities are kept.",
 }
