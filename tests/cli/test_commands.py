@@ -160,6 +160,22 @@ def test_a_refusal_says_what_is_applied_in_its_place(capsys, tmp_path, with_sour
     assert ("The temperature of the labelled source" in said) is with_source
 
 
+@pytest.mark.parametrize("command", ["apply", "evaluate"])
+def test_a_calibration_is_for_as_many_classes_as_it_was_fitted_with(capsys, tmp_path, command):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    z = 6 * (np.eye(3)[y] + rng.normal(size=(400, 3)))
+    rows, wide, cal = tmp_path / "rows.npz", tmp_path / "wide.npz", tmp_path / "c.json"
+    np.savez(rows, logits=z, labels=y)
+    np.savez(wide, logits=np.tile(z, 2), labels=y)
+    run(capsys, "calibrate", rows, "--source", rows, "--out", cal)  # no mix: a temperature alone
+    assert isinstance(tp.load(cal).map, tp.Temperature)
+    more = ["--out", tmp_path / "o.npz"] if command == "apply" else []
+    code, _, said = run(capsys, command, wide, "--map", cal, *more)
+    assert code == 2
+    assert "the rows must have the 3 classes of c.json. Got 6 columns" in said
+
+
 def test_the_report_of_calibrate_has_the_title_and_model_given(capsys, folder, tmp_path):
     page = tmp_path / "r.html"
     words = ("--title", "Week 47", "--model", "LeNet-5")

@@ -225,7 +225,7 @@ def apply(
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     content = "either" if probabilities else "logits"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep, content=content)
-    inputs.check_same_names(held.classes, rows.classes, map.name)
+    inputs.check_same_classes(held, rows, map.name)
     wide = np.result_type(rows.logits.dtype, np.float32)  # in half precision no row sums to 1
 
     def function(logits: np.ndarray) -> np.ndarray:
@@ -273,7 +273,7 @@ def evaluate(
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
     if held is not None and map is not None:
-        inputs.check_same_names(held.classes, rows.classes, map.name)
+        inputs.check_same_classes(held, rows, map.name)
     with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)

@@ -162,6 +162,7 @@ class Held(NamedTuple):
 
     map: Map
     classes: list[str] | None
+    n_classes: int | None  # None: a temperature alone is for any number of classes
     refused: str  # of a refused calibration: what is applied in place of a new one
 
 
@@ -170,8 +171,8 @@ def read_map(path: Path) -> Held:
     held = artefact.load(path)
     if isinstance(held, Calibration):
         refused = applied(held) if held.verdict == "refused" else ""
-        return Held(held.map, class_names(path), refused)
-    return Held(held, class_names(path), "")
+        return Held(held.map, class_names(path), int(held.details["n_classes"]), refused)
+    return Held(held, class_names(path), None, "")
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -190,6 +191,15 @@ def class_names(path: Path) -> list[str] | None:
     if names is None or names == [str(i) for i in range(len(names))]:  # numbers are no names
         return None
     return [str(name) for name in names]
+
+
+def check_same_classes(held: Held, rows: formats.Table, name: str) -> None:
+    """Refuse rows with another number of classes, other names or another order than a map."""
+    k = rows.logits.shape[1]
+    if held.n_classes not in (None, k):
+        msg = f"the rows must have the {held.n_classes} classes of {name}."
+        raise InputError(f"{msg} Got {k} columns of logits.")
+    check_same_names(held.classes, rows.classes, name)
 
 
 def check_same_names(fitted: list[str] | None, given: list[str] | None, name: str) -> None:
