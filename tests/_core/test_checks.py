@@ -216,9 +216,9 @@ def test_a_column_of_weights_is_a_weight_for_each_row():
     ("call", "way_out"),
     [
         (lambda z, y: tp.fit_temperature(z, y + 1), "count from 1: subtract 1"),
-        (lambda z, y: tp.fit_temperature(z, None), "Rows without labels go to temperance.calib"),
-        (lambda z, y: tp.calibrate(z, y), "labels belong in labelled= or source="),
-        (lambda z, y: tp.fit_temperature(z, z > 0), "multi-label targets are not supported"),
+        (lambda z, _: tp.fit_temperature(z, None), "Rows without labels go to temperance.calib"),
+        (tp.calibrate, "labels belong in labelled= or source="),
+        (lambda z, _: tp.fit_temperature(z, z > 0), "multi-label targets are not supported"),
         (lambda z, y: tp.fit_vector(z[y > 0], y[y > 0]), r"penalty=0\.1"),
     ],
 )

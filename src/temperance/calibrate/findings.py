@@ -71,8 +71,9 @@ CODES = {
     ),
     "TP105": Code(
         "note",
-        "No class mix was given: calibration changes confidence, and no prediction.",
-        "A class mix, even a rough one, allows to correct predictions: see temperance.about.",
+        "No class mix was given.",
+        "Without a class mix and without labels no prediction is moved. A class mix, even a rough "
+        "one, allows to correct predictions: see temperance.about.",
     ),
     "TP106": Code(
         "warn",
@@ -99,7 +100,7 @@ CODES = {
     ),
     "TP206": Code(
         "note",
-        "No labelled source was given: the model's temperature at home is not known.",
+        "No labelled source was given: the model's calibration before the shift is not known.",
         "Labelled rows from before the shift narrow every estimate.",
     ),
     "TP301": Code(

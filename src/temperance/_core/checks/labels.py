@@ -23,7 +23,7 @@ NO_PRIOR = (
     "class probabilities, in the order of the columns or by class name. Got {}; labelled rows "
     "belong in source=."
 )
-MULTI_LABEL = ": multi-label targets are not supported, calibrate each label by itself as two classes"
+MULTI_LABEL = ": multi-label targets are not supported; calibrate each label as two classes"
 LIKE_LABELS = ": labels belong in labelled= or source=, and a prior is the share of each class"
 
 
@@ -213,9 +213,7 @@ def check_prior(
     prior = by_column(prior, n_classes, classes, name)
     q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
-        msg = (
-            f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}"
-        )
+        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}"
         labels = q.ndim == 1 and q.dtype.kind in "iu"
         raise InputError(f"{msg}{LIKE_LABELS if labels else ''}.")
     q = q.astype(np.float64)
