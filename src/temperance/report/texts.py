@@ -19,14 +19,14 @@ WIDE = 0.4  # width of the interval of the accuracy from which labels are asked 
 TO_DO = {
     "improved": "Use the calibrated probabilities in place of the model's own.",
     "no-evidence": (
-        "The calibrated probabilities have the higher expected score, but the model's own may be "
-        "as good: labels of a few rows would decide."
+        "The calibrated probabilities are applied, and whether they are better than the model's "
+        "own is open: labels of a few rows would decide."
     ),
     "refused": "Do not rely on the confidence of the model on these rows.",
 }
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
-ENOUGH = 30  # labelled rows that tell a wrong map from a right one
+ENOUGH = 30  # labelled rows that tell a wrong calibration from a right one
 JOINERS = "\u200c\u200d"  # they shape letters, and no more
 
 
@@ -67,7 +67,7 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
         reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
         return (
             f"{' '.join(reasons)} No calibration was fitted to these {n} rows. "
-            f"{_applied(calibration)} "
+            f"{applied(calibration)} "
             f"Nothing is known about how far the confidence, {sure} on average, can be trusted."
         ).strip()
     said = (
@@ -124,7 +124,8 @@ def how_known(calibration: Calibration) -> str:
     return f"estimated with {n:,} labels" if n else "estimated without labels"
 
 
-def _applied(calibration: Calibration) -> str:
+def applied(calibration: Calibration) -> str:
+    """Return what a refused calibration leaves in use."""
     if calibration.details["method"] == "source temperature":
         t = calibration.temperature.value
         return f"The temperature of the labelled source, {t:.3g}, is applied."
