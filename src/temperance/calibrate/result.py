@@ -47,12 +47,12 @@ Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
 MEANING = {
     "improved": "The calibrated probabilities are expected to be better than the model's own.",
-    "no-evidence": "A gain over the model's own probabilities is not certain enough to promise.",
+    "no-evidence": "No clear gain over the model's own probabilities: it is small or not certain.",
     "refused": "These data do not support a new calibration.",
 }
 APPLIED = {
-    "matched": "The map is the one that fits best all that is known.",
-    "labelled": "The map is the one that fits best all that is known, the labelled rows included.",
+    "matched": "What is applied fits best all that is known: {}.",
+    "labelled": "What is applied fits best all that is known, labelled rows included: {}.",
     "source temperature": "The temperature of the labelled source is applied.",
     "identity": "The model's own probabilities are kept.",
 }
@@ -159,8 +159,10 @@ class Calibration:
 
     @property
     def meaning(self) -> str:
-        """Return what the verdict says, which map is applied, and the doubt about it."""
-        applied = APPLIED[self.details.get("method", "matched")]
+        """Return what the verdict says, what is applied, and the doubt about it."""
+        bias = "bias" in self.map.parameters()
+        words = "a temperature and a class bias" if bias else "a temperature"
+        applied = APPLIED[self.details.get("method", "matched")].format(words)
         return " ".join(filter(None, [MEANING[self.verdict], applied, self.doubt]))
 
     def predict_proba(self, logits: LogitsLike) -> Array:
@@ -459,6 +461,13 @@ class Audit:
     ece_after: Interval
     agrees: bool | None
     label_next: list[int]
+
+    def __str__(self) -> str:
+        """Return what was measured, a line each."""
+        known = {True: "agrees", False: "does not agree", None: "cannot be compared"}[self.agrees]
+        lines = [f"{self.n} labelled rows; the measured accuracy {known} with the estimate"]
+        lines += [f"{k:12} {v:.3g}" for k, v in vars(self).items() if isinstance(v, Interval)]
+        return "\n".join([*lines, f"label next   {len(self.label_next)} rows, in label_next"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able facts."""

@@ -15,7 +15,7 @@ EXAMPLES = {
     "calibrate": """Examples:
 
   temperance calibrate target.npz --prior prior.json --out cal.json
-  temperance calibrate target.npz --source val.npz --report report.html
+  temperance calibrate target.npz --source val.npz --report report.html --title "Week 47"
   temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
   temperance calibrate forest.csv --probabilities --prior uniform
   temperance calibrate week.parquet --source val.npz --min-accuracy 0.85

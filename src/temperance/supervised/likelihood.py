@@ -110,7 +110,10 @@ class Likelihood:
         counts, predicted = rows.reduce(lambda block: _class_masses(block, unit))
         if not penalty and not counts.all():
             k = int(np.argmin(counts > 0))
-            msg = f"class {k} has no labelled row, so its bias is not identified."
+            msg = (
+                f"class {k} has no labelled row, so its bias is not identified. Add a row of that "
+                "class, or a penalty (penalty=0.1) where the fit has one."
+            )
             raise NotIdentified(msg)
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass

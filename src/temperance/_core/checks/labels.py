@@ -23,6 +23,8 @@ NO_PRIOR = (
     "class probabilities, in the order of the columns or by class name. Got {}; labelled rows "
     "belong in source=."
 )
+MULTI_LABEL = ": multi-label targets are not supported; calibrate each label as two classes"
+LIKE_LABELS = ": labels belong in labelled= or source=, and a prior is the share of each class"
 
 
 def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
@@ -69,15 +71,16 @@ def read_labels(
     start: int = 0,
 ) -> NDArray[Any]:
     """Return the same, but leave it to `check_indices` whether class indices have a column."""
-    needed = f"the fit requires {name} to be passed, but the target {name} is None."
-    y = _plain(labels, name, f"hold one class index per row: {needed}")
+    needed = f"The fit requires {name} to be passed, but the target {name} is None."
+    way_out = "Rows without labels go to temperance.calibrate."
+    y = _plain(labels, name, f"hold one class index per row. {needed} {way_out}")
     if y.ndim == 2 and y.dtype.kind == "f":
         return _check_soft_labels(y, n_rows, n_classes, name, start)
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if y.shape != (n_rows,):
-        msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
-        raise InputError(msg)
+        msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}"
+        raise InputError(f"{msg}{MULTI_LABEL if y.shape == (n_rows, n_classes) else ''}.")
     if classes is not None:
         return _lookup(_as_given(labels, y), classes, name, start)
     if y.dtype.kind == "b":
@@ -109,9 +112,15 @@ def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: 
         row = int(np.argmax((y < 0) | (y >= n_classes)))
         msg = (
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; drop rows to be ignored before fitting."
+            f"{start + row} holds {int(y[row])}; {_way_out(y, n_classes)}."
         )
         raise InputError(msg)
+
+
+def _way_out(y: NDArray[Any], n_classes: int) -> str:
+    if y.min() == 1 and y.max() == n_classes:
+        return "these labels count from 1: subtract 1"
+    return "drop rows to be ignored before fitting"
 
 
 def _check_soft_labels(
@@ -204,10 +213,9 @@ def check_prior(
     prior = by_column(prior, n_classes, classes, name)
     q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
-        msg = (
-            f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}."
-        )
-        raise InputError(msg)
+        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}"
+        labels = q.ndim == 1 and q.dtype.kind in "iu"
+        raise InputError(f"{msg}{LIKE_LABELS if labels else ''}.")
     q = q.astype(np.float64)
     bad = ~np.isfinite(q) | (q < 0)
     if bad.any():

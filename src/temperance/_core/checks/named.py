@@ -92,10 +92,12 @@ def check_header(table: object, name: str) -> None:
     k = sum(re.fullmatch(r"logit_\d{1,9}", column) is not None for column in names)
     wanted = [f"logit_{i}" for i in range(k)]
     if k and names != wanted:
-        shown = ", ".join(repr(column) for column in names[:6])
+        others = [column for column in names if column not in wanted]
+        shown = ", ".join(repr(column) for column in (others or names)[:6])
         msg = (
             f"{name} must have the columns logit_0 to logit_{k - 1} in this order and no others. "
-            f"Got {shown}{', …' if len(names) > 6 else ''}; select them by name first."
+            f"Got {shown}{', …' if len(others or names) > 6 else ''}"
+            f"{' too' if others else ''}; select the columns by name first."
         )
         raise InputError(msg)
 
