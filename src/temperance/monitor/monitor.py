@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 MOST_CLASSES = 2_000  # for which expected metrics exist
-MOST_SEGMENTS = 30  # in one window, which stays below 20 kB with them
+MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them
 NOT_OF_SEGMENTS = ("precision", "f1", "proposed")
 START = "start"  # name of the map that is in use before any was accepted
 
