@@ -47,7 +47,7 @@ Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
 MEANING = {
     "improved": "The calibrated probabilities are expected to be better than the model's own.",
-    "no-evidence": "A gain over the model's own probabilities is not certain enough to promise.",
+    "no-evidence": "No clear gain over the model's own probabilities: it is small or not certain.",
     "refused": "These data do not support a new calibration.",
 }
 APPLIED = {

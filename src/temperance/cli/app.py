@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from temperance.cli import monitor
 from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import (
     Classes,
@@ -39,6 +40,7 @@ app = App(
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh or fish.")
+app.command(monitor.app)
 
 
 @app.command(sort_key=1, help_epilogue=EXAMPLES["calibrate"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from temperance.calibrate.constants import POLICY
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 HEADLINES = {
     "improved": "Use the calibrated confidence.",
-    "no-evidence": "A gain from calibration is not certain here.",
+    "no-evidence": "No clear gain from calibration is expected here.",
     "refused": "No calibration is possible with these data.",
 }
 UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
@@ -87,11 +89,17 @@ def gain_sentence(calibration: Calibration) -> str:
     if share is None:
         return ""
     shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
-    enough = "" if calibration.verdict == "improved" else ", which is not certain enough to promise"
+    enough = "" if calibration.verdict == "improved" else f", {_why_not(share)}"
     return (
         "The probability that the calibrated probabilities are better than the model's own is "
         f"{shown}{enough}."
     )
+
+
+def _why_not(share: float) -> str:
+    if share < POLICY.improved_probability:
+        return "which is not certain enough to promise a gain"
+    return "but the gain is expected to be small"
 
 
 def to_do(calibration: Calibration) -> str:
