@@ -7,7 +7,7 @@ import pytest
 from streams_of_windows import window
 
 from temperance.calibrate.source import Source
-from temperance.data.source import LabelledSample
+from temperance.data.given import LabelledSample
 from temperance.monitor.change import Chart, Ranks, threshold
 
 
