@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -51,4 +53,55 @@ def test_equations_are_drawn(chromium, manual):
     page.goto((manual / "api/generated/temperance.fit_temperature.html").as_uri())
     assert page.locator("math").count() > 0
     assert "\\frac" not in page.inner_text("article")
+    page.close()
+
+
+class Places(HTMLParser):
+    """Links and anchors of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.anchors = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, _tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.links += [given[name] for name in ("href", "src") if given.get(name)]
+
+
+def test_every_link_of_the_manual_leads_to_a_place(manual):
+    pages = {path: Places(path.read_text("utf-8")) for path in manual.rglob("*.html")}
+    lost, seen = [], 0
+    for path, page in pages.items():
+        for link in page.links:
+            name, _, place = unquote(link).partition("#")
+            if ":" in name or not (name or place):
+                continue
+            seen += 1
+            target = (path.parent / name.partition("?")[0]).resolve() if name else path
+            # Pages of source code link back by the full name of a module.
+            loose = "_modules" in path.parts or not place or target not in pages
+            if not target.exists() or not (loose or place in pages[target].anchors):
+                lost.append((path.name, link))
+    assert seen > 1_000
+    assert lost == []
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize(
+    "name", ["which-method", "gallery", "concepts/label-free", "_generated/reproduction", "speed"]
+)
+def test_wide_tables_scroll_inside_themselves(chromium, manual, name, width):
+    page = chromium.new_page(viewport={"width": width, "height": 900})
+    page.goto((manual / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('article table')].filter(table => {
+            const box = table.parentElement;
+            const scrolls = getComputedStyle(box).overflowX === 'auto';
+            return !scrolls && table.getBoundingClientRect().right > innerWidth;
+        }).length"""
+    )
+    assert cut == 0
     page.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from temperance.calibrate import constants
 from temperance.calibrate.findings import CODES
+from temperance.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,7 +28,7 @@ def examples(page):
 
 PAGES = [
     page
-    for folder in ("", "concepts", "guides")
+    for folder in ("", "concepts", "guides", "reference")
     for page in sorted((DOCS / folder).glob("*.md"))
     if examples(page)
 ]
@@ -43,6 +46,39 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(examples(page), page.name, "exec"), {})  # noqa: S102 - our own pages
     assert {page.name for page in PAGES} >= ELSEWHERE | SLOW
+
+
+def commands(page):
+    """Return command lines of a page with the exit codes that it promises: 0 if it says none."""
+    blocks = re.findall(r"^```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^\$ (.*?)(?:  # exit (\d+))?$", "\n".join(blocks), re.MULTILINE)
+    return [(shlex.split(line), int(code or 0)) for line, code in lines]
+
+
+CONSOLE = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if ["temperance"] in [c[:1] for c, _ in commands(page)]
+]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in CONSOLE])
+def test_the_commands_of_a_page_end_as_it_says(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(examples(page), page.name, "exec"), {})  # noqa: S102 - it may make their files
+    for (program, *arguments), code in commands(page):
+        if program == "cd":
+            monkeypatch.chdir(arguments[0])
+            continue
+        capsys.readouterr()
+        if program == "python":
+            subprocess.run([sys.executable, *arguments], check=True)
+            continue
+        assert program == "temperance"
+        words = arguments[: arguments.index(">")] if ">" in arguments else arguments
+        assert main(words) == code, words
+        if words != arguments:
+            Path(arguments[-1]).write_text(capsys.readouterr().out, encoding="utf-8")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 KINDS = (constants.Fitted, constants.Policy, constants.Numerical)
-PRINTING = ("start.md", "guides/few-labels.md")
+PRINTING = ("start.md", "guides/few-labels.md", "concepts/limits.md")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

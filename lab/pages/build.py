@@ -16,6 +16,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import gallery
 import labelfree_tables
 import reproduction
 import shift_pictures
@@ -50,6 +51,7 @@ def main() -> None:
         draw(name, records[name], OUT / f"{name}.png")
     draw("sample-size-shift", records["sample-size"], OUT / "sample-size-shift.png")
     shift_pictures.build(OUT)
+    gallery.build(OUT / "gallery")
     uts_figure.weight_map(OUT / "uts_weights.png")
     skin_lesion_figures()
 

@@ -48,6 +48,81 @@ def settings(group: str) -> str:
     return table(head, rows)
 
 
+# What the reader holds, what to call, how the answer is named in the record, and how it fails.
+DECISION = (
+    (
+        "labels of a thousand or more new rows",
+        "`tp.fit_temperature(z, y)`; `tp.fit_vector` or `tp.fit_matrix` where classes differ",
+        "all labels",
+        "no shift is left to guess; other data need other labels",
+    ),
+    (
+        "labels of 10 to some hundred new rows",
+        "`tp.calibrate(z, prior, source, labelled=…)`: [guide](guides/few-labels.md)",
+        "no mix, 30 labels",
+        "labels of rows picked by hand pull the answer to their side",
+    ),
+    (
+        "no new labels; a labelled source; the class mix, known",
+        "`tp.calibrate(z, prior, source)`",
+        "exact mix",
+        "a class mix that is wrong moves predictions the wrong way",
+    ),
+    (
+        "the same, the class mix counted on some rows",
+        "`tp.calibrate(z, tp.about(mix, rows=100), source)`",
+        "mix of 100 rows",
+        "the same, in proportion to the rows counted",
+    ),
+    (
+        "no new labels; a labelled source",
+        "`tp.calibrate(z, source=source)`",
+        "no mix",
+        "no prediction changes; a shift that leaves no trace in the logits is not seen",
+    ),
+    (
+        "no new labels; the class mix",
+        "`tp.calibrate(z, prior)`",
+        "no source",
+        "intervals are wide, and too narrow for images all the same",
+    ),
+    (
+        "new logits and nothing else",
+        "label thirty rows",
+        None,
+        "no method can answer: [any temperature fits the logits](concepts/limits.md)",
+    ),
+    (
+        "old labelled rows, and new rows of the same kind",
+        "`tp.fit_temperature(z_old, y_old)`",
+        "TS-source",
+        "under a shift the model stays too sure",
+    ),
+)
+
+
+def decision() -> str:
+    """Return what to call with what the reader holds, what it gains, and how it fails."""
+    found = record("settings")
+    groups = ("text and tables", "images")
+    rows = []
+    for holds, call, name, fails in DECISION:
+        gains = ["–" if name is None else f"{_gain(found[g], name):.0f}" for g in groups]
+        known = name is not None and isinstance(found[groups[0]].get(name), dict)
+        harmed = [f"{found[g][name]['harmed']:.0%}" for g in groups] if known else []
+        rows.append([holds, call, " / ".join(gains), " / ".join(harmed) or "–", fails])
+    return table(["You hold", "Call", "gain", "harmed", "How it fails"], rows)
+
+
+def _gain(found: dict[str, Any], name: str) -> float:
+    """Return the fall of the Brier score, times 1000, against the model's own probabilities."""
+    if name == "all labels":
+        return found["own"]
+    if name in found["labels"]:
+        return found["own"] - found["labels"][name]
+    return found["own"] - (found[name] if name == "TS-source" else found[name]["regret"])
+
+
 def families() -> str:
     """Return the Brier regret of each setting, family by family."""
     found = record("settings")
@@ -126,6 +201,7 @@ def plain(name: str) -> str:
 
 
 TABLES = {
+    "decision": decision,
     "worlds": lambda: settings("text and tables"),
     "images": lambda: settings("images"),
     "two_classes": lambda: settings("two classes"),

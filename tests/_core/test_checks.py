@@ -210,3 +210,21 @@ def test_a_column_of_weights_is_a_weight_for_each_row():
     for wrong in (weight[:20], np.stack([weight, weight], axis=1), weight.reshape(20, 2)):
         with pytest.raises(tp.InputError, match="sample_weight must be 40 numbers"):
             tp.metrics.nll(z, y, wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "way_out"),
+    [
+        (lambda z, y: tp.fit_temperature(z, y + 1), "count from 1: subtract 1"),
+        (lambda z, _: tp.fit_temperature(z, None), "Rows without labels go to temperance.calib"),
+        (tp.calibrate, "labels belong in labelled= or source="),
+        (lambda z, _: tp.fit_temperature(z, z > 0), "multi-label targets are not supported"),
+        (lambda z, y: tp.fit_vector(z[y > 0], y[y > 0]), r"penalty=0\.1"),
+    ],
+)
+def test_a_common_mistake_is_named(call, way_out):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    z = np.eye(3)[y] + rng.normal(size=(60, 3))
+    with pytest.raises(ValueError, match=way_out):
+        call(z, y)

@@ -103,20 +103,6 @@ def test_polynomials_are_right_to_a_few_units_of_the_last_place():
             assert abs(a - b) <= tolerance * abs(b)
 
 
-@numba.njit
-def short_powers(x):
-    return np.array([kernels_numba.two_to_32(v) for v in x])
-
-
-def test_the_short_exponential_is_right_to_float32():
-    x = -np.random.default_rng(0).exponential(size=3000).astype(np.float32) * np.float32(5)
-    x = np.concatenate([[np.float32(0)], x, np.linspace(-126, 0, 1000, dtype=np.float32)])
-    power = short_powers(x)
-    assert power.dtype == np.float32
-    assert power[0] == 1
-    np.testing.assert_allclose(power, np.exp2(x.astype(np.float64)), rtol=2e-7)
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_beyond_the_range_of_exp_there_is_nothing(module):
     z = np.array([[0.0, -1e5, -1e5], [1e90, 0.0, 0.0]])
@@ -124,15 +110,14 @@ def test_beyond_the_range_of_exp_there_is_nothing(module):
     assert got.relative == pytest.approx((1e5, 1e5, *[0] * 5), abs=1e-200)
 
 
-@pytest.mark.parametrize("rough", [False, True])
 @pytest.mark.parametrize("module", MODULES)
-def test_a_mask_adds_nothing(module, rough):
+def test_a_mask_adds_nothing(module):
     mask = float(np.finfo(np.float32).min)
     z = np.column_stack([Z, np.full(N, mask)]).astype(np.float32)
     moments = MODULES[module].temperature_moments
-    got = moments(z, Y, None, 0.7, rough=rough)
+    got = moments(z, Y, None, 0.7)
     wanted = moments(Z.astype(np.float32), Y, None, 0.7)
-    assert got.relative == pytest.approx(wanted.relative, rel=1e-5 if rough else 1e-9)
+    assert got.relative == pytest.approx(wanted.relative, rel=1e-9)
     assert got.are_valid
 
 
@@ -219,33 +204,6 @@ def test_a_label_without_a_column_is_no_index(module, label):
         lambda: kernels.temperature_moments(Z, y, None, 1.0),
         lambda: kernels.outcomes(Z, y),
         lambda: kernels.residuals(Z.copy(), y, None),
-        lambda: kernels.class_sums(Z, y),
-        lambda: kernels.softmax_means(Z, 1.0, np.zeros(K), y),
     ):
         with pytest.raises(IndexError, match="a label must be the number of a column"):
             call()
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_row_without_length_is_like_nothing(module):
-    kernels = MODULES[module]
-    z, prototypes = np.zeros((3, 4)), np.eye(4) - 0.25
-    z[1] = prototypes[1] * 1e-200  # its squares would vanish
-    assert kernels.prototype_similarity(z, prototypes) == pytest.approx([0, 1, 0])
-    assert kernels.row_lengths(z)[0] == 0
-
-
-@pytest.mark.parametrize("module", MODULES)
-@pytest.mark.parametrize("scale", [1e-200, 1e-50, 1.0, 1e50, 1e100])
-def test_cosines_do_not_depend_on_the_scale(module, scale):
-    """The logits of a crash: at 1e50 an offset was NaN, and a search for the maximum had no end."""
-    kernels, rng = MODULES[module], np.random.default_rng(0)
-    z, y = rng.normal(size=(50, 3)), np.arange(50) % 3
-    total = kernels.class_sums(z, y)
-    wanted = kernels.prototype_similarity(z, total, y)
-    got = kernels.prototype_similarity(scale * z, scale * total, y)
-    assert got == pytest.approx(wanted, abs=1e-9)
-    lost = kernels.prototype_similarity(z, total, y, np.full(3, np.nan))
-    assert np.isnan(lost).all()
-    lengths = kernels.row_lengths(scale * z)
-    assert lengths / scale == pytest.approx(np.linalg.norm(z - z.mean(axis=1)[:, None], axis=1))

@@ -137,7 +137,7 @@ def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, fram
     for table in (turned, beside):
         with pytest.raises(tp.InputError, match="columns logit_0 to logit_4 in this order"):
             tp.fit_temperature(table, y)
-        with pytest.raises(tp.InputError, match="select them by name first"):
+        with pytest.raises(tp.InputError, match="select the columns by name first"):
             plain.map(table)
 
 

@@ -143,6 +143,50 @@ def test_a_refused_calibration_is_not_used_in_silence(capsys, tmp_path, command)
         assert facts["before"] == facts["after"]
 
 
+@pytest.mark.parametrize("with_source", [False, True])
+def test_a_refusal_says_what_is_applied_in_its_place(capsys, tmp_path, with_source):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    z = 6 * (np.eye(3)[y] + rng.normal(size=(400, 3)))
+    few, old, cal = tmp_path / "few.npz", tmp_path / "old.npz", tmp_path / "c.json"
+    np.savez(few, logits=z[:12])
+    np.savez(old, logits=z, labels=y)
+    known = ["--source", old] if with_source else ["--prior", "uniform"]
+    run(capsys, "calibrate", few, *known, "--out", cal)
+    _, _, said = run(capsys, "apply", few, "--map", cal, "--out", tmp_path / "o.npz")
+    kept = np.array_equal(np.load(tmp_path / "o.npz")["logits"], z[:12])
+    assert kept is not with_source
+    assert ("The model's own confidence is kept" in said) is kept
+    assert ("The temperature of the labelled source" in said) is with_source
+
+
+@pytest.mark.parametrize("command", ["apply", "evaluate"])
+def test_a_calibration_is_for_as_many_classes_as_it_was_fitted_with(capsys, tmp_path, command):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    z = 6 * (np.eye(3)[y] + rng.normal(size=(400, 3)))
+    rows, wide, cal = tmp_path / "rows.npz", tmp_path / "wide.npz", tmp_path / "c.json"
+    np.savez(rows, logits=z, labels=y)
+    np.savez(wide, logits=np.tile(z, 2), labels=y)
+    run(capsys, "calibrate", rows, "--source", rows, "--out", cal)  # no mix: a temperature alone
+    assert isinstance(tp.load(cal).map, tp.Temperature)
+    more = ["--out", tmp_path / "o.npz"] if command == "apply" else []
+    code, _, said = run(capsys, command, wide, "--map", cal, *more)
+    assert code == 2
+    assert "the rows must have the 3 classes of c.json. Got 6 columns" in said
+
+
+def test_the_report_of_calibrate_has_the_title_and_model_given(capsys, folder, tmp_path):
+    page = tmp_path / "r.html"
+    words = ("--title", "Week 47", "--model", "LeNet-5")
+    run(capsys, "calibrate", folder / "target.npz", "--prior", "uniform", "--report", page, *words)
+    text = page.read_text("utf-8")
+    assert "<h1>Week 47</h1>" in text
+    assert "LeNet-5" in text
+    _, _, said = run(capsys, "calibrate", folder / "target.npz", "--prior", "uniform", *words)
+    assert "Add --report" in said
+
+
 @pytest.mark.parametrize("file", ["source.npz", "source.csv", "source.parquet"])
 def test_fit_agrees_with_the_library(folder, capsys, tmp_path, file):
     out = tmp_path / "map.json"

@@ -41,7 +41,8 @@ def test_zero_becomes_the_smallest_normal_number(dtype):
         ([[0.5, 0.5], [0.5, 0.6]], "Row 1 sums to 1.1 .* logits are passed as they are"),
         ([[np.nan, 1.0]], "Row 0 sums to nan"),
         ([[np.inf, -np.inf]], "Row 0"),
-        ([0.5, 0.5], r"one-dimensional .* numpy\.stack\(\[1 - p, p\], axis=1\)"),
+        ([0.5, 0.5], r"shape \(2,\); .* numpy\.stack\(\[1 - p, p\], axis=1\)"),
+        ([[0.5], [0.5]], r"shape \(2, 1\); .*\[1 - p\[:, 0\], p\[:, 0\]\], axis=1\)"),
         ([["a", "b"]], "real numbers"),
     ],
 )

@@ -33,12 +33,12 @@ def facts():
     return cal.to_dict()
 
 
-def run(tmp_path, tool):
+def run(tmp_path, tool, setup=SETUP):
     """Run the setup and one recipe in a directory of its own."""
     (recipe,) = (text for text in RECIPES if f"import {tool}" in text)
     assert len(recipe.strip().splitlines()) <= 11  # an import, an empty line, ten of recipe
     done = subprocess.run(
-        [sys.executable, "-c", SETUP + recipe],
+        [sys.executable, "-c", setup + recipe],
         cwd=tmp_path,
         env=os.environ | QUIET,
         capture_output=True,
@@ -59,6 +59,16 @@ def test_mlflow_keeps_the_facts(tmp_path, facts):
     assert json.loads((logged / "artifacts" / "facts.json").read_text("utf-8")) == facts
     page = (logged / "artifacts" / "report.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
+
+
+def test_a_refusal_is_logged_without_numbers_that_are_not_known(tmp_path):
+    refused = SETUP.replace("target.logits, ", "target.logits[:12], ", 1)
+    assert refused != SETUP
+    run(tmp_path, "mlflow", refused)
+    (logged,) = (path.parent for path in tmp_path.glob("mlruns/*/*/artifacts"))
+    assert (logged / "tags" / "verdict").read_text("utf-8") == "refused"
+    names = {path.name for path in (logged / "metrics").iterdir()}
+    assert names == {"temperature", "temperature_low", "temperature_high"}
 
 
 def test_wandb_keeps_the_facts_without_a_network(tmp_path, facts):

@@ -240,7 +240,9 @@ def test_without_evidence_the_words_agree_with_the_map_that_is_applied():
     cal = calibration("no evidence")
     said = texts.meaning(cal)
     assert texts.percent(cal.details["confidence_after"]) in said
-    assert f"{100 * cal.details['probability_of_gain']:.0f}%, which is not certain enough" in said
+    for share, words in ((0.6, "60%, which is not certain"), (0.85, "85%, but the gain is")):
+        details = cal.details | {"probability_of_gain": share}
+        assert words in texts.meaning(replace(cal, details=details))
     assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
 
 
@@ -256,7 +258,7 @@ def test_the_page_has_a_title_a_date_and_the_name_of_the_model():
 
 def test_no_private_words(case):
     kind, cal, _ = case
-    words = Page(report._template("report.html.jinja").render(page_facts(cal, None))).text.lower()
+    words = Page(report.template("report.html.jinja").render(page_facts(cal, None))).text.lower()
     for word in ("typicality", "mended", "held against", "belief", "stretch"):
         assert word not in words
     assert not re.search(r"\bmaps?\b", texts.headline(cal, None) + texts.meaning(cal)), kind

@@ -8,9 +8,8 @@ Both modules have the same functions. Callers write
 
 and never ask which module answers. The choice is made at the first call, so that
 ``import temperance`` does not import Numba. ``TEMPERANCE_NUMBA=0`` chooses NumPy, and so does
-Numba's own ``NUMBA_DISABLE_JIT=1``, under which compiled functions would run a thousand times
-slower than NumPy. Where no directory can be written to keep compiled code in, every process would
-compile for half a minute: NumPy answers there too, and a warning says so once.
+Numba's own ``NUMBA_DISABLE_JIT=1``. Where no directory can be written to keep compiled code in,
+every process would compile for half a minute: NumPy answers there too, and a warning says so once.
 
 How to add a kernel: write it in `kernels_numpy`, where it is the definition; write the compiled
 twin in `kernels_numba`, with bounded loops only; name it in ``__all__`` of `kernels_numpy`. The

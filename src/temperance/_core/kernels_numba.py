@@ -1,17 +1,16 @@
 # pyright: basic
 """The functions of `kernels_numpy` compiled by Numba, ten times faster; docstrings are there.
 
-A chunk of rows at a time is copied into arrays that stay in the first-level cache. Loops over these
-arrays are short and simple, so that LLVM turns them into vector instructions. exp and log are
+Loops are short and simple, so that LLVM turns them into vector instructions. exp and log are
 polynomials for the same reason; they are right to 8e-16 and 3e-16, against mpmath in the tests.
 
 Every loop is bounded by the shape of an array, and every label is compared with the number of
 columns, so no value of a logit or label leads out of an array. Where `kernels_numpy` returns NaN
-for a row with NaN, so does the compiled function.
+for a row with NaN, so does the compiled function. Soft labels and arrays of other libraries are
+left to `kernels_numpy`.
 
-Machine code is kept beside this file or, where that cannot be written, in the user's cache. A
-function is compiled when it is first called for a dtype, never at import, and releases the
-interpreter lock.
+A function is compiled when it is first called for a dtype, never at import, and releases the
+interpreter lock. Machine code is kept where `compiled_cache` says.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ import numpy as np
 from temperance._core import kernels_numpy as reference
 from temperance._core.arrays import is_numpy
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.kernels_numpy import *  # noqa: F403 - bin_index, bin_sums
-from temperance._core.kernels_numpy import NO_LABEL, UNCOUNTED, WRONG_LABEL
-from temperance._core.sums import EvaluationSums, Moments
+from temperance._core.kernels_numpy import *  # noqa: F403 - bin_sums
+from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL
+from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums
 
 BLOCKS_PER_CALL = 8  # kernels make no copies of a block, so that more blocks cost no memory
 CHUNK = 2_048  # numbers of an array that stays in the first-level cache
-SHORT = 32  # classes up to which metrics work class by class
+SHORT = 32  # classes up to which a vector of metrics holds several rows
 ORDERS = reference.DERIVATIVES
 
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # LN2_HIGH times 2^10 is exact
 SQRT2 = math.sqrt(2)
-LOWEST, LOWEST_32 = -1021.0, np.float32(-126)  # powers of 2 that need no care
-MAGNITUDE, MAGNITUDE_32 = 0x7FFFFFFFFFFFFFFF, np.int32(0x7FFFFFFF)  # all bits but the sign
+LOWEST = -1021.0  # power of 2 that needs no care
+MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign
 MANTISSA, EXPONENT_OF_ONE = 0x000FFFFFFFFFFFFF, 0x3FF0000000000000
-ROUND, ROUND_32 = 1.5 * 2.0**52, np.float32(1.5 * 2.0**23)  # added, leave an integer in low bits
+ROUND = 1.5 * 2.0**52  # added, leaves an integer in the low bits
 UNITS = np.array([LN2**r for r in range(ORDERS + 1)])
-RANGE_32 = 1e-20, 1e20  # distances between logits that float32 holds
 
 # What LLVM may do to sums; polynomials, and rounding by adding a large number, must stay.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
@@ -92,45 +91,16 @@ NO_LABELS = _readable(np.zeros(0, np.int64))
 
 @part(EXACT)
 def two_to(x):
-    """Return 2^x for -1021 ≤ x ≤ 0: ``x = n + f`` with n whole, ``2^x = 2^n (1 + f q(f))``."""
+    """Return 2^x for x ≤ 0, at least 2^LOWEST: ``x = n + f``, ``2^x = 2^n (1 + f q(f))``."""
+    x = LOWEST if x < LOWEST else x
     shifted = x + ROUND
     f = x - (shifted - ROUND)
-    q = 7.070978188179365e-09
-    q = q * f + 1.0205905970852828e-07
-    q = q * f + 1.3215451631814141e-06
-    q = q * f + 1.5252672922413522e-05
-    q = q * f + 0.00015403530424778412
-    q = q * f + 0.0013333558200797856
-    q = q * f + 0.009618129107618665
-    q = q * f + 0.05550410866465166
-    q = q * f + 0.24022650695910075
-    q = q * f + 0.6931471805599462
-    q = q * f + 1.0
+    q = ((7.070978188179365e-09 * f + 1.0205905970852828e-07) * f + 1.3215451631814141e-06) * f
+    q = ((q + 1.5252672922413522e-05) * f + 0.00015403530424778412) * f + 0.0013333558200797856
+    q = ((q * f + 0.009618129107618665) * f + 0.05550410866465166) * f + 0.24022650695910075
+    q = (q * f + 0.6931471805599462) * f + 1.0
     bits = np.float64(q).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
     return np.int64(bits).view(np.float64)
-
-
-_C32 = tuple(
-    np.float32(c)
-    for c in (0.0001545316295, 0.001339086336, 0.009618082557, 0.05550357114, 0.2402265076)
-)
-_LINEAR_32, _ONE_32 = np.float32(0.693147188), np.float32(1)
-
-
-@part(EXACT)
-def two_to_32(x):
-    """Return 2^x for -126 ≤ x ≤ 0 in float32, right to 2e-7."""
-    shifted = x + ROUND_32
-    f = x - (shifted - ROUND_32)
-    q = _C32[0]
-    q = q * f + _C32[1]
-    q = q * f + _C32[2]
-    q = q * f + _C32[3]
-    q = q * f + _C32[4]
-    q = q * f + _LINEAR_32
-    q = q * f + _ONE_32
-    bits = np.float32(q).view(np.int32) + (np.float32(shifted).view(np.int32) << np.int32(23))
-    return np.int32(bits).view(np.float32)
 
 
 @part(EXACT)
@@ -144,21 +114,10 @@ def logarithm(s):
     m = m * 0.5 if high else m
     f = (m - 1) / (m + 1)
     g = f * f
-    q = 0.07308224842521703
-    q = q * g + 0.07665860800278021
-    q = q * g + 0.09091444562630861
-    q = q * g + 0.1111110556739754
-    q = q * g + 0.14285714312987743
-    q = q * g + 0.19999999999949752
+    q = ((0.07308224842521703 * g + 0.07665860800278021) * g + 0.09091444562630861) * g
+    q = ((q + 0.1111110556739754) * g + 0.14285714312987743) * g + 0.19999999999949752
     q = q * g + 0.3333333333333335
     return n * LN2_HIGH + ((f + f * g * q) * 2 + n * LN2_LOW)
-
-
-@part(EXACT)
-def exponentials(u, e):
-    """Write 2^u of numbers between LOWEST and 0."""
-    for k in range(u.size):
-        e[k] = two_to(u[k])
 
 
 @part(EXACT)
@@ -176,15 +135,6 @@ def largest(row):
 
 
 @part(EXACT)
-def largest_magnitude(row):
-    """Return the largest absolute value of a row, NaN where there is one."""
-    best = np.int64(0)
-    for k in range(row.size):
-        best = max(best, np.float64(row[k]).view(np.int64) & MAGNITUDE)
-    return np.int64(best).view(np.float64)
-
-
-@part(EXACT)
 def first_largest(row, top):
     """Return the place of the first number that is ``top`` or NaN."""
     place = row.size - 1
@@ -198,7 +148,7 @@ def total(row):
     """Return the sum of a row."""
     s = 0.0
     for k in range(row.size):
-        s += np.float64(row[k])
+        s += row[k]
     return s
 
 
@@ -209,13 +159,6 @@ def dot(x, y, count):
     for i in range(count):
         s += x[i] * y[i]
     return s
-
-
-@part(SUMS)
-def scaled(row, factor, out):
-    """Write a row times a factor."""
-    for k in range(row.size):
-        out[k] = row[k] * factor
 
 
 @part(SUMS)
@@ -231,6 +174,14 @@ def shifted_exponents(row, top, scale, u):
 
 
 @part(EXACT)
+def exponentials(u, e):
+    """Write 2^u of the numbers of two arrays."""
+    x, y = u.reshape(u.size), e.reshape(e.size)
+    for k in range(x.size):
+        y[k] = two_to(x[k])
+
+
+@part(EXACT)
 def exponentiate(z, start, scale, u, e, tops, shifts):
     """Write ``u = (z - max z) scale``, 2^u, max z, Σ (z - max z) of some rows; return how many."""
     count = min(tops.size, z.shape[0] - start)
@@ -238,7 +189,7 @@ def exponentiate(z, start, scale, u, e, tops, shifts):
         row = z[start + i]
         tops[i] = largest(row)
         shifts[i] = shifted_exponents(row, tops[i], scale, u[i])
-    exponentials(u.reshape(u.size), e.reshape(e.size))
+    exponentials(u, e)
     return count
 
 
@@ -321,25 +272,18 @@ def moment_sums(z, labels, weight, scale):
     return sums
 
 
-def temperature_moments(logits, labels, weight, beta, *, rough=False) -> Moments:
-    if not is_numpy(logits):
-        return reference.temperature_moments(logits, labels, weight, beta, rough=rough)
-    hard, gap, mass = NO_LABELS if labels is None else labels, 0.0, weight
-    if hard.ndim == 2:
-        every = np.ones(len(logits)) if weight is None else weight
-        with np.errstate(over="ignore", invalid="ignore"):  # validity is checked below
-            u = logits.max(axis=1, keepdims=True) - logits.astype(np.float64)
-            gap, mass = float(every @ np.vecdot(u, hard)), every * hard.sum(axis=1)
-        hard = NO_LABELS
-    sums = moment_sums(logits, hard, mass, beta * LOG2_E)
-    gaps, shifts, count, reach = sums[ORDERS + 1 :].tolist()
+def temperature_moments(logits, labels, weight, beta) -> Moments:
+    if not is_numpy(logits) or (labels is not None and labels.ndim == 2):
+        return reference.temperature_moments(logits, labels, weight, beta)
+    hard = NO_LABELS if labels is None else labels
+    sums = moment_sums(logits, hard, weight, beta * LOG2_E)
+    gap, shifts, count, reach = sums[ORDERS + 1 :].tolist()
     if not (reach <= LARGEST or are_sound(logits)):
         return reference.NO_MOMENTS
     value, first, *others = (sums[: ORDERS + 1] * UNITS).tolist()
-    gap, logit_range = gap + gaps, -shifts / logits.shape[1]
-    derivatives = (first + beta * gap, *others)
+    logit_range, target = -shifts / logits.shape[1], beta * gap
     slopes = gap - logit_range, gap
-    return Moments(value + beta * gap, derivatives, *slopes, logit_range, count)
+    return Moments(value + target, (first + target, *others), *slopes, logit_range, count)
 
 
 # --------------------------------------------------------------------------------- metrics
@@ -350,66 +294,53 @@ def sums_of_rows(z, start, work, predicted, s, squares):
     """Write max z, Σ (z - max z), argmax, Σ e and Σ e² of some rows, with e = exp(z - max z)."""
     u, e, tops, shifts = work
     for i in range(exponentiate(z, start, LOG2_E, u, e, tops, shifts)):
-        row, s0, s1 = e[i], 0.0, 0.0
-        for k in range(row.size):
-            s0 += row[k]
-            s1 += row[k] * row[k]
-        s[i], squares[i], predicted[i] = s0, s1, first_largest(z[start + i], tops[i])
+        s[i], squares[i] = total(e[i]), dot(e[i], e[i], z.shape[1])
+        predicted[i] = first_largest(z[start + i], tops[i])
 
 
 @part(SUMS)
 def sums_of_short_rows(z, start, work, predicted, s, squares):
     """Write the same of rows of few classes, class by class: a vector then holds several rows."""
-    u, e, tops, shifts = work
-    rows, n_classes = min(tops.size, z.shape[0] - start), z.shape[1]
-    x, y = u.reshape(n_classes, tops.size), e.reshape(n_classes, tops.size)
-    numbers, width = z[start : start + rows].reshape(rows * n_classes), np.uint64(n_classes)
-    for k in range(width):
-        for i in range(np.uint64(rows)):  # an unsigned index is not negative, which LLVM must know
-            x[k, i] = numbers[i * width + k]
-    for i in range(rows):
+    u, _, tops, shifts = work
+    count, x = min(tops.size, z.shape[0] - start), u.reshape(z.shape[1], tops.size)
+    for i in range(count):
+        for k in range(z.shape[1]):
+            x[k, i] = z[start + i, k]
+    for i in range(count):
         tops[i], predicted[i], shifts[i], s[i], squares[i] = x[0, i], 0, 0.0, 0.0, 0.0
-    for k in range(1, n_classes):
-        for i in range(rows):
+    for k in range(1, z.shape[1]):
+        for i in range(count):
             predicted[i] = k if x[k, i] > tops[i] else predicted[i]
             tops[i] = x[k, i] if x[k, i] > tops[i] else tops[i]
-    for k in range(n_classes):
-        for i in range(rows):
+    for k in range(z.shape[1]):
+        for i in range(count):
             d = x[k, i] - tops[i]
+            e = two_to(d * LOG2_E)
             shifts[i] += d
-            d *= LOG2_E
-            x[k, i] = LOWEST if d < LOWEST else d
-    exponentials(u.reshape(u.size), e.reshape(e.size))
-    for k in range(n_classes):
-        for i in range(rows):
-            s[i] += y[k, i]
-            squares[i] += y[k, i] * y[k, i]
+            s[i] += e
+            squares[i] += e * e
 
 
 @part(EXACT)
 def outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nll, brier):
     """Write the outcomes of some rows, and return how many; -1 where a label has no column."""
     _, _, tops, shifts = work
-    count, wrong = min(tops.size, z.shape[0] - start), 0
-    for i in range(count):
-        wrong += labels[start + i] < 0 or labels[start + i] >= z.shape[1]
-    if wrong:
-        return -1
+    count = min(tops.size, z.shape[0] - start)
     if z.shape[1] <= SHORT:
         sums_of_short_rows(z, start, work, predicted, confidence, brier)
     else:
         sums_of_rows(z, start, work, predicted, confidence, brier)
-    rows = z[start : start + count]
-    numbers = rows.reshape(rows.size)
-    for i in range(np.uint64(count)):
-        y = np.uint64(labels[np.uint64(start) + i])
-        nll[i] = np.float64(numbers[i * np.uint64(z.shape[1]) + y]) - tops[i]
-        correct[i] = 1.0 if np.uint64(predicted[i]) == y else 0.0
+    for i in range(count):
+        y = labels[start + i]
+        if not 0 <= y < z.shape[1]:
+            return -1
+        nll[i] = np.float64(z[start + i, y]) - tops[i]
+        correct[i] = predicted[i] == y
     for i in range(count):
         s, own, unfit = confidence[i], nll[i], math.nan if shifts[i] != shifts[i] else 0.0
-        sure, x = 1 / s, own * LOG2_E
-        score = (brier[i] * sure - 2 * two_to(LOWEST if x < LOWEST else x)) * sure + 1
-        confidence[i], correct[i] = sure + unfit, 0.0 if unfit != unfit else correct[i]
+        one = 1 / s
+        score = (brier[i] * one - 2 * two_to(own * LOG2_E)) * one + 1
+        confidence[i], correct[i] = one + unfit, 0.0 if unfit != unfit else correct[i]
         nll[i] = logarithm(s) - own + unfit
         brier[i] = (score if score > 0 else 0.0) + unfit
     return count
@@ -432,21 +363,7 @@ def outcome_rows(z, labels):
 def outcomes(logits, labels):
     if labels.ndim == 2:
         return reference.outcomes(logits, labels)
-    confidence, correct, nll, brier = outcome_rows(logits, labels)
-    return confidence, correct, nll, brier
-
-
-@part(EXACT)
-def find_bins(confidence, edges, places, count):
-    """Write the bin of each confidence; rounding of the product is settled by the edges."""
-    last = edges.size - 2
-    for i in range(count):
-        c = confidence[i]
-        places[i] = min(np.int64(c * (last + 1)), last) if 0 < c <= 1 else 0
-    for i in range(np.uint64(count)):
-        c, place = confidence[i], np.uint64(places[i])
-        up, down = c > edges[place + np.uint64(1)], c <= edges[place] and place > 0
-        places[i] += np.int64(up) - np.int64(down)
+    return tuple(outcome_rows(logits, labels))
 
 
 @kernel
@@ -454,11 +371,11 @@ def evaluation(z, labels, weight, edges):
     """Return sums of weight, correctness, NLL and Brier score; of bins; and the reach or NaN."""
     work, scores, bins, reach = work_arrays(z), np.zeros(4), np.zeros((edges.size - 1, 3)), 0.0
     _, _, tops, shifts = work
-    rows = tops.size
-    mass, places, confidence = np.ones(rows), np.empty(rows, np.int64), np.empty(rows)
+    rows, last = tops.size, edges.size - 2
+    mass, predicted, confidence = np.ones(rows), np.empty(rows, np.int64), np.empty(rows)
     correct, nll, brier = np.empty(rows), np.empty(rows), np.empty(rows)
     for start in range(0, z.shape[0], rows):
-        n = outcomes_of_chunk(z, labels, start, work, places, confidence, correct, nll, brier)
+        n = outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nll, brier)
         if n < 0:
             return scores, bins, math.nan
         for i in range(n):
@@ -468,11 +385,15 @@ def evaluation(z, labels, weight, edges):
         scores[1] += dot(mass, correct, n)
         scores[2] += dot(mass, nll, n)
         scores[3] += dot(mass, brier, n)
-        find_bins(confidence, edges, places, n)
         for i in range(n):
-            place = np.uint64(places[i])
+            c = confidence[i]
+            place = min(np.int64(c * (last + 1)), last) if 0 < c <= 1 else 0
+            if c > edges[place + 1]:  # the product was rounded across an edge
+                place += 1
+            elif c <= edges[place] and place > 0:
+                place -= 1
             bins[place, 0] += mass[i]
-            bins[place, 1] += mass[i] * confidence[i]
+            bins[place, 1] += mass[i] * c
             bins[place, 2] += mass[i] * correct[i]
     return scores, bins, reach
 
@@ -503,7 +424,8 @@ def residual_rows(v, labels, weight):
                 raise IndexError(WRONG_LABEL)
             w = weight[start + i] if weight.size else 1.0
             s = math.nan if shifts[i] != shifts[i] else total(e[i])
-            scaled(e[i], w / s, row)
+            for k in range(row.size):
+                row[k] = e[i, k] * (w / s)
             missed[y] += w > 0 and e[i, y] <= 0.5 * s
             row[y] -= w
             loss += w * (logarithm(s) - (v[start + i, y] - tops[i]))
@@ -521,12 +443,12 @@ def residuals(v, labels, weight):
 
 
 @part(EXACT)
-def subtract_log_rest(e, s, row):
-    """Turn ``log e`` into ``log e - log(s - e)``; of the predicted class the number is not used."""
+def log_odds(row, top, e, s, out):
+    """Write ``z - top - log(s - e)``; of the predicted class the number is not used."""
     for k in range(row.size):
         rest = s - e[k]
-        x = row[k] - logarithm(1.0 if rest < 1 else rest)
-        row[k] = UNCOUNTED if x < UNCOUNTED else x
+        x = np.float64(row[k]) - top - logarithm(1.0 if rest < 1 else rest)
+        out[k] = UNCOUNTED if x < UNCOUNTED else x
 
 
 @kernel
@@ -536,9 +458,7 @@ def non_predicted_log_odds(z):
     for start in range(0, z.shape[0], tops.size):
         for i in range(exponentiate(z, start, LOG2_E, u, e, tops, shifts)):
             row, out = z[start + i], odds[start + i]
-            for k in range(row.size):
-                out[k] = np.float64(row[k]) - tops[i]
-            subtract_log_rest(e[i], total(e[i]), out)
+            log_odds(row, tops[i], e[i], total(e[i]), out)
             if shifts[i] != shifts[i]:
                 out[:] = math.nan
             predicted = first_largest(row, tops[i])
@@ -547,31 +467,18 @@ def non_predicted_log_odds(z):
     return odds, counts
 
 
-@part(SUMS)
-def add_powers(u, e, sums):
-    """Add ``u^r e`` of each class over four rows, r = 0 … 6."""
-    for k in range(sums.shape[1]):
-        x, a, y, b = u[0, k], e[0, k], u[1, k], e[1, k]
-        z, c, w, d = u[2, k], e[2, k], u[3, k], e[3, k]
-        for r in range(ORDERS + 1):
-            sums[r, k] += (a + b) + (c + d)
-            a, b, c, d = a * x, b * y, c * z, d * w
-
-
 @kernel
 def derivative_sums(odds, v):
-    """Return ``Σ_i u_ik^r 2^u_ik`` with ``u = v o``; classes in strips whose sums stay in cache."""
-    n, n_classes = odds.shape
-    sums, width = np.zeros((ORDERS + 1, n_classes)), min(n_classes, CHUNK // 8)
-    u, e = np.zeros((4, width)), np.zeros((4, width))
-    for first in range(0, n_classes, width):
-        strip = slice(first, min(first + width, n_classes))
-        for start in range(0, n, 4):
-            u[:] = LOWEST
-            for i in range(min(4, n - start)):
-                shifted_exponents(odds[start + i, strip], 0.0, v, u[i])
-            exponentials(u.reshape(u.size), e.reshape(e.size))
-            add_powers(u, e, sums[:, strip])
+    """Return ``Σ_i u_ik^r 2^u_ik`` with ``u = v o``."""
+    sums = np.zeros((ORDERS + 1, odds.shape[1]))
+    for i in range(odds.shape[0]):
+        for k in range(odds.shape[1]):
+            u = odds[i, k] * v
+            u = LOWEST if u < LOWEST else u
+            term = two_to(u)
+            for r in range(ORDERS + 1):
+                sums[r, k] += term
+                term *= u
     return sums
 
 
@@ -579,238 +486,33 @@ def weight_derivatives(odds, v):
     return derivative_sums(odds, v * LOG2_E) * UNITS[:, None]
 
 
-@part(SUMS)
-def add_and_square(e, sums):
-    """Add e to the sums, and replace it by its square."""
-    for k in range(e.size):
-        sums[k] += e[k]
-        e[k] *= e[k]
-
-
 @kernel
 def weight_doublings(odds, v, points):
-    u, e = np.empty(odds.shape[1]), np.empty(odds.shape[1])
-    sums = np.zeros((points, odds.shape[1]))
+    e, sums = np.empty(odds.shape[1]), np.zeros((points, odds.shape[1]))
     for i in range(odds.shape[0]):
-        shifted_exponents(odds[i], 0.0, v * LOG2_E, u)
-        exponentials(u, e)
+        for k in range(e.size):
+            e[k] = two_to(odds[i, k] * v * LOG2_E)
         for j in range(points):
-            add_and_square(e, sums[j])
+            for k in range(e.size):
+                sums[j, k] += e[k]
+                e[k] *= e[k]
     return sums
 
 
 @part(SUMS)
-def gap_of_row(row, top, e):
-    """Return ``Σ e (top - z)``."""
-    s = 0.0
+def mass_and_gap(row, top, odds, scale):
+    """Return ``Σ e`` and ``Σ e (top - z)`` with e = 2^(scale o)."""
+    mass = gap = 0.0
     for k in range(row.size):
-        d = top - np.float64(row[k])
-        s += e[k] * (LARGEST if d > LARGEST else d)
-    return s
+        e, d = two_to(odds[k] * scale), top - np.float64(row[k])
+        mass += e
+        gap += e * (LARGEST if d > LARGEST else d)
+    return mass, gap
 
 
 @kernel
 def weight_mass(z, odds, v):
-    u, e, tops, _ = work_arrays(odds)
     mass, gap = np.empty(z.shape[0]), np.empty(z.shape[0])
-    for start in range(0, z.shape[0], tops.size):
-        count = min(tops.size, z.shape[0] - start)
-        for i in range(count):
-            shifted_exponents(odds[start + i], 0.0, v * LOG2_E, u[i])
-        exponentials(u.reshape(u.size), e.reshape(e.size))
-        for i in range(count):
-            row = z[start + i]
-            mass[start + i], gap[start + i] = total(e[i]), gap_of_row(row, largest(row), e[i])
+    for i in range(z.shape[0]):
+        mass[i], gap[i] = mass_and_gap(z[i], largest(z[i]), odds[i], v * LOG2_E)
     return mass, gap
-
-
-# ----------------------------------------------------------------- rows, classes, prototypes
-
-
-@part(SUMS)
-def centre_row(row):
-    """Subtract the mean of a row."""
-    mean = total(row) / row.size
-    for k in range(row.size):
-        row[k] -= mean
-
-
-@part(EXACT)
-def divide_by_largest(row):
-    """Divide a row by its largest absolute value, and return that: squares must not overflow."""
-    scale = largest_magnitude(row)
-    if scale != 0:
-        for k in range(row.size):
-            row[k] /= scale
-    return scale
-
-
-@kernel
-def weighted_mean(z, weight):
-    sums = np.zeros(z.shape[1])
-    for i in range(z.shape[0]):
-        row = z[i]
-        for k in range(row.size):
-            sums[k] += weight[i] * np.float64(row[k])
-    return sums / weight.sum()
-
-
-@kernel
-def lengths_of_rows(z, centre):
-    """Return the length of each row less ``centre``, less its mean."""
-    a, lengths = np.empty(z.shape[1]), np.zeros(z.shape[0])
-    for i in range(z.shape[0]):
-        row = z[i]
-        for k in range(row.size):
-            a[k] = np.float64(row[k]) - centre[k]
-        centre_row(a)
-        scale = divide_by_largest(a)
-        lengths[i] = scale * math.sqrt(dot(a, a, a.size))
-    return lengths
-
-
-def row_lengths(z, centre=None):
-    return lengths_of_rows(z, np.zeros(z.shape[1]) if centre is None else centre)
-
-
-@kernel
-def class_sums(z, labels):
-    sums, a = np.zeros((z.shape[1], z.shape[1])), np.empty(z.shape[1])
-    for i in range(z.shape[0]):
-        y = labels[i]
-        if not 0 <= y < z.shape[1]:
-            raise IndexError(WRONG_LABEL)
-        scaled(z[i], 1.0, a)
-        centre_row(a)
-        row = sums[y]
-        for k in range(row.size):
-            row[k] += a[k]
-    return sums
-
-
-@kernel
-def similarity(z, prototypes, labels, offset):
-    """Return the cosine of each row with the prototype of the class it is predicted as."""
-    a, b, cosines = np.empty(z.shape[1]), np.empty(z.shape[1]), np.zeros(z.shape[0])
-    for i in range(z.shape[0]):
-        row = z[i]
-        for k in range(row.size):
-            a[k] = np.float64(row[k]) + offset[k]
-        predicted = first_largest(a, largest(a))
-        centre_row(a)
-        prototype, own = prototypes[predicted], 1.0 if predicted == labels[i] else 0.0
-        for k in range(row.size):
-            b[k] = prototype[k] - own * a[k]
-        if divide_by_largest(a) != 0 and divide_by_largest(b) != 0:
-            squares = dot(a, a, a.size) * dot(b, b, b.size)
-            cosines[i] = dot(a, b, a.size) / math.sqrt(squares)
-    return cosines
-
-
-def prototype_similarity(z, prototypes, labels=None, offset=None):
-    known = np.full(len(z), NO_LABEL) if labels is None else labels
-    return similarity(z, prototypes, known, np.zeros(z.shape[1]) if offset is None else offset)
-
-
-# ---------------------------------------------------------- softmax of a sample, many times
-
-
-@kernel
-def shifted_rows(z):
-    """Return ``z - max z`` in float32, argmax, and the largest distance of all, or NaN."""
-    out, predicted, furthest = np.empty(z.shape, np.float32), np.empty(z.shape[0], np.int64), 0.0
-    for i in range(z.shape[0]):
-        row, moved = z[i], out[i]
-        top = largest(row)
-        predicted[i] = first_largest(row, top)
-        for k in range(row.size):
-            moved[k] = np.float64(row[k]) - top
-        reach = largest_magnitude(moved)
-        furthest = furthest if reach <= furthest else reach
-    return out, predicted, furthest
-
-
-def prepare_sample(z):
-    shifted, predicted, furthest = shifted_rows(z)
-    if RANGE_32[0] <= furthest <= RANGE_32[1]:
-        return shifted, predicted
-    with np.errstate(over="ignore", invalid="ignore"):
-        return z - z.max(axis=1, keepdims=True).astype(np.float64), predicted
-
-
-@part(EXACT)
-def mapped_exponents(row, beta, bias, u):
-    """Write ``β z + b`` less its largest, in float32; see `largest`."""
-    best = np.int32(-MAGNITUDE_32)
-    for k in range(row.size):
-        u[k] = row[k] * beta + bias[k]
-        bits = np.float32(u[k]).view(np.int32)
-        best = max(best, bits ^ ((bits >> np.int32(31)) & MAGNITUDE_32))
-    top = np.int32(best ^ ((best >> np.int32(31)) & MAGNITUDE_32)).view(np.float32)
-    for k in range(row.size):
-        x = u[k] - top
-        u[k] = LOWEST_32 if x < LOWEST_32 else x
-
-
-@part(EXACT)
-def exponentials_32(u, e):
-    """Write 2^u of numbers between LOWEST_32 and 0."""
-    for k in range(u.size):
-        e[k] = two_to_32(u[k])
-
-
-@part(SUMS)
-def add_softmax(e, sums):
-    """Add ``e / Σ e`` to the sums, and return 1 / Σ e."""
-    s = np.float32(0)
-    for k in range(e.size):
-        s += e[k]
-    one = np.float32(1) / s
-    for k in range(e.size):
-        e[k] *= one
-        sums[k] += e[k]
-    return one
-
-
-@kernel
-def softmax_sums(z, beta, bias, predicted, as_rows):
-    """Return sums of p = 2^(β z + b) / Σ 2^(β z + b), of max p, of p at ``predicted``; or p."""
-    rows = min(z.shape[0], 64, max(1, CHUNK // z.shape[1]))  # few: p is added in float32
-    u, e = np.zeros((rows, z.shape[1]), np.float32), np.zeros((rows, z.shape[1]), np.float32)
-    some, means = np.zeros(z.shape[1], np.float32), np.zeros(z.shape[1])
-    p = np.empty(z.shape if as_rows else (0, 0), np.float32)
-    confidence = at_prediction = 0.0
-    for start in range(0, z.shape[0], rows):
-        count = min(rows, z.shape[0] - start)
-        for i in range(count):
-            mapped_exponents(z[start + i], beta, bias, u[i])
-        exponentials_32(u.reshape(u.size), e.reshape(e.size))
-        for i in range(count):
-            confidence += add_softmax(e[i], some)
-            if as_rows:
-                p[start + i] = e[i]
-                continue
-            y = predicted[start + i]
-            if not 0 <= y < z.shape[1]:
-                raise IndexError(WRONG_LABEL)
-            at_prediction += e[i, y]
-        for k in range(means.size):
-            means[k] += some[k]
-            some[k] = 0
-    return means, confidence, at_prediction, p
-
-
-def _softmax_sums(z, inv_temperature, bias, predicted, as_rows):
-    kind = z.dtype.type if z.dtype.itemsize >= 4 else np.float32
-    beta, scaled_bias = kind(inv_temperature * LOG2_E), (bias * LOG2_E).astype(kind)
-    return softmax_sums(z, beta, scaled_bias, predicted, as_rows)
-
-
-def softmax_rows(z, inv_temperature, bias):
-    return _softmax_sums(z, inv_temperature, bias, NO_LABELS, True)[3]
-
-
-def softmax_means(z, inv_temperature, bias, predicted):
-    n = len(z)
-    means, confidence, at_prediction, _ = _softmax_sums(z, inv_temperature, bias, predicted, False)
-    return means / n, confidence / n, at_prediction / n

@@ -14,8 +14,8 @@ import numpy as np
 
 from temperance._core.arrays import beside, namespace
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.softmax import softmax
-from temperance._core.sums import EvaluationSums, Moments
+from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,28 +29,20 @@ __all__ = [
     "BLOCKS_PER_CALL",
     "UNCOUNTED",
     "bin_sums",
-    "class_sums",
     "evaluation_sums",
     "non_predicted_log_odds",
     "outcomes",
-    "prepare_sample",
-    "prototype_similarity",
     "residuals",
-    "row_lengths",
-    "softmax_means",
-    "softmax_rows",
     "temperature_moments",
     "weight_derivatives",
     "weight_doublings",
     "weight_mass",
-    "weighted_mean",
 ]
 
 BLOCKS_PER_CALL = 2  # blocks of rows read together: NumPy's copies of them must stay in the cache
 DERIVATIVES = 6
 FURTHEST = -700.0  # exp of less is 0 in float32 and counts for nothing in float64
 WRONG_LABEL = "a label must be the number of a column, between 0 and K - 1"
-NO_LABEL = -1
 UNCOUNTED = -1e30  # log-odds of a predicted class, whose weight exp(v o) is 0 for every v
 
 
@@ -61,23 +53,13 @@ NO_MOMENTS = Moments(math.nan, (math.nan,) * DERIVATIVES, *(math.nan,) * 4)
 
 
 def temperature_moments(
-    logits: Array,
-    labels: NDArray[Any] | None,
-    weight: Floats | None,
-    beta: float,
-    *,
-    rough: bool = False,
+    logits: Array, labels: NDArray[Any] | None, weight: Floats | None, beta: float
 ) -> Moments:
-    """Return the NLL and its derivatives at 1/T = β; ``labels=None`` leaves ``Σ W·u`` out.
-
-    ``rough`` is for the start of a fit: float32 logits keep float32 exponentials, for which NumPy
-    has vector instructions.
-    """
+    """Return the NLL and its derivatives at 1/T = β; ``labels=None`` leaves ``Σ W·u`` out."""
     check_labels(labels, int(logits.shape[1]))
     xp = namespace(logits)
-    narrow = rough and logits.dtype == xp.float32
     with np.errstate(over="ignore", invalid="ignore"):  # validity is checked below
-        z = xp.astype(logits, xp.float32 if narrow else xp.float64)
+        z = xp.astype(logits, xp.float64)
         top = xp.astype(xp.max(logits, axis=1, keepdims=True), z.dtype)
         z -= top
         one = xp.ones_like(z[0, :])
@@ -148,13 +130,15 @@ def _cumulants(c2: Array, c3: Array, c4: Array, c5: Array, c6: Array) -> tuple[A
 
 def check_labels(labels: NDArray[Any] | None, n_classes: int) -> None:
     """Raise IndexError unless hard labels are numbers of columns."""
-    if labels is not None and labels.ndim == 1 and not are_columns(labels, n_classes):
+    if not are_columns(labels, n_classes):
         raise IndexError(WRONG_LABEL)
 
 
-def are_columns(labels: NDArray[Any], n_classes: int) -> bool:
-    """Return whether hard labels are numbers of columns."""
-    return labels.size == 0 or bool(labels.min() >= 0 and labels.max() < n_classes)
+def are_columns(labels: NDArray[Any] | None, n_classes: int) -> bool:
+    """Return whether labels are numbers of columns, soft, or absent."""
+    if labels is None or labels.ndim == 2 or labels.size == 0:
+        return True
+    return bool(labels.min() >= 0 and labels.max() < n_classes)
 
 
 # --------------------------------------------------------------------------------- metrics
@@ -215,8 +199,7 @@ def evaluation_sums(
 ) -> EvaluationSums:
     """Return sums of `outcomes` over rows, and over bins of confidence between ``edges``."""
     n_bins = edges.size - 1
-    hard = labels.ndim == 1
-    if not are_sound(logits) or (hard and not are_columns(labels, logits.shape[1])):
+    if not are_sound(logits) or not are_columns(labels, logits.shape[1]):
         return EvaluationSums.invalid(n_bins)
     confidence, correct, nll, brier = outcomes(logits, labels)
     bins = bin_sums(confidence, correct, weight, edges)
@@ -330,89 +313,3 @@ def weight_mass(z: NDArray[Any], odds: Floats, v: float) -> tuple[Floats, Floats
     u -= u.max(axis=1, keepdims=True)
     np.maximum(u, -LARGEST, out=u)  # 0 times infinity is NaN
     return weights.sum(axis=1), -np.sum(weights * u, axis=1)
-
-
-# ----------------------------------------------------------------- rows, classes, prototypes
-
-
-def weighted_mean(z: NDArray[Any], weight: Floats) -> Floats:
-    """Return the weighted mean of the rows."""
-    return np.average(np.asarray(z, dtype=np.float64), axis=0, weights=weight)
-
-
-def row_lengths(z: NDArray[Any], centre: Floats | None = None) -> Floats:
-    """Return the length of each row less ``centre``, less its own mean, at any scale."""
-    moved = np.asarray(z, dtype=np.float64)
-    return _split(_centred_rows(moved if centre is None else moved - centre))[0]
-
-
-def class_sums(z: NDArray[Any], labels: Integers) -> Floats:
-    """Return the sum of the centred rows of each class, one class to a row."""
-    k = z.shape[1]
-    check_labels(labels, k)
-    total = np.zeros((k, k))
-    np.add.at(total, labels, _centred_rows(np.asarray(z, dtype=np.float64)))
-    return total
-
-
-def prototype_similarity(
-    z: NDArray[Any],
-    prototypes: Floats,
-    labels: Integers | None = None,
-    offset: Floats | None = None,
-) -> Floats:
-    """Return the cosine of each centred row with the prototype of the class it is predicted as.
-
-    ``offset`` is added to every row. A row whose label is the predicted class is subtracted from
-    the prototype: ``prototypes`` are then sums to which the row itself has contributed. The cosine
-    is 0 where the row or the prototype has length 0, and NaN where the row has a NaN.
-    """
-    moved = z.astype(np.float64) if offset is None else z + offset
-    predicted, centred = moved.argmax(axis=1), _centred_rows(moved)
-    others = prototypes[predicted]
-    if labels is not None:
-        own = predicted == labels
-        others[own] -= centred[own]
-    return np.einsum("ij,ij->i", _split(centred)[1], _split(others)[1])
-
-
-def _centred_rows(z: Floats) -> Floats:
-    """Return rows less their means."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return z - z.mean(axis=1, keepdims=True)
-
-
-def _split(rows: Floats) -> tuple[Floats, Floats]:
-    """Return the length of each row, and rows of length 1, or 0; squares must not overflow."""
-    with np.errstate(invalid="ignore"):
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        relative = np.divide(rows, largest, out=np.zeros_like(rows), where=largest != 0)
-        length = np.sqrt(np.einsum("ij,ij->i", relative, relative))[:, None]
-        unit = np.divide(relative, length, out=relative, where=length != 0)
-    return (largest * length)[:, 0], unit
-
-
-# ---------------------------------------------------------- softmax of a sample, many times
-
-
-def prepare_sample(z: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """Return logits as `softmax_means` reads them, equal but for constants of rows; and argmax."""
-    return z, z.argmax(axis=1)
-
-
-def softmax_rows(z: NDArray[Any], inv_temperature: float, bias: Floats) -> NDArray[Any]:
-    """Return softmax(β z + b), one row each."""
-    return softmax(np.multiply(z, inv_temperature, dtype=np.float64) + bias)
-
-
-def softmax_means(
-    z: NDArray[Any], inv_temperature: float, bias: Floats, predicted: Integers
-) -> tuple[Floats, float, float]:
-    """Return means over rows of p = softmax(β z + b), of max p, and of p at ``predicted``.
-
-    The compiled twin is right to 1e-6.
-    """
-    check_labels(predicted, z.shape[1])
-    p = softmax_rows(z, inv_temperature, bias)
-    at_prediction = p[np.arange(len(p)), predicted]
-    return p.mean(axis=0), float(p.max(axis=1).mean()), float(at_prediction.mean())

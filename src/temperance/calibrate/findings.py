@@ -1,4 +1,4 @@
-"""Findings: everything that is worth a word about the data, one check for each code.
+"""Findings: what a reader should know about the data, one check for each code.
 
 `CODES` lists all of them: severity, title and advice, with the numbers of a finding in braces.
 TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estimates and labels,
@@ -60,27 +60,28 @@ CODES = {
     "TP103": Code(
         "warn",
         "{share:.0%} of the predictions are of classes whose prior is 0, such as {class_name!r}.",
-        "The map moves most of their rows to other classes. If they do occur, give them a positive "
-        "prior.",
+        "The correction makes these classes improbable. If the classes do occur, give them a "
+        "positive prior.",
     ),
     "TP104": Code(
         "warn",
         "The class mix given differs by {distance:.0%} from what the model sees, by more than "
         "chance.",
-        "If the mix is right, some classes are predicted too often; the map corrects it. Check the "
-        "mix and the order of its classes.",
+        "If the mix is right, some classes are predicted too often, and the class bias corrects "
+        "that. Check the mix and the order of its classes.",
     ),
     "TP105": Code(
         "note",
-        "No class mix was given: the map changes confidence, and no prediction.",
-        "A class mix, even a rough one, allows to correct predictions: see temperance.about.",
+        "No class mix was given.",
+        "Without a class mix and without labels no prediction is moved. A class mix, even a rough "
+        "one, allows to correct predictions: see temperance.about.",
     ),
     "TP106": Code(
         "warn",
         "The class mix given is doubtful (probability {probability:.0%}): with it the model would "
         "be less sure of its predictions than without.",
-        "Check the mix and the order of its classes. The map follows it only so far; labels of a "
-        "few rows would tell.",
+        "Check the mix and the order of its classes. The class bias follows the mix only in part; "
+        "labels of a few rows would tell.",
     ),
     "TP201": Code(
         "warn",
@@ -96,11 +97,11 @@ CODES = {
     "TP205": Code(
         "warn",
         "{share:.0%} of the rows are unlike any source row: perhaps unknown classes.",
-        "Look at these rows. No map can calibrate a class that the model cannot predict.",
+        "Look at these rows. No calibration helps with a class that the model cannot predict.",
     ),
     "TP206": Code(
         "note",
-        "No labelled source was given: the model's temperature at home is not known.",
+        "No labelled source was given: the model's calibration before the shift is not known.",
         "Labelled rows from before the shift narrow every estimate.",
     ),
     "TP301": Code(
@@ -111,7 +112,7 @@ CODES = {
     "TP302": Code(
         "warn",
         "{rows} target rows are few: intervals are wide.",
-        "Add rows before relying on the map.",
+        "Add rows before relying on the answer.",
     ),
     "TP303": Code(
         "note",
@@ -135,7 +136,7 @@ CODES = {
     ),
     "TP404": Code(
         "note",
-        "The map is expected to help, but with a probability of {share:.0%} the model's own "
+        "Calibration is expected to help, but with a probability of {share:.0%} the model's own "
         "probabilities are better.",
         "Labels of a few rows would tell.",
     ),

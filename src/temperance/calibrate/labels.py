@@ -26,7 +26,7 @@ from temperance.supervised.around import fit_around
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
 
     Matrix = NDArray[np.float64]
 

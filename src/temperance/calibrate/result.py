@@ -24,7 +24,7 @@ from temperance._core.checks import (
 )
 from temperance._core.stats import Z90, Interval
 from temperance.calibrate.stored import check_stored
-from temperance.data import as_labelled_rows
+from temperance.data.given import as_labelled_rows, fingerprint
 from temperance.io import artefact
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
@@ -47,12 +47,12 @@ Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
 MEANING = {
     "improved": "The calibrated probabilities are expected to be better than the model's own.",
-    "no-evidence": "A gain over the model's own probabilities is not certain enough to promise.",
+    "no-evidence": "No clear gain over the model's own probabilities: it is small or not certain.",
     "refused": "These data do not support a new calibration.",
 }
 APPLIED = {
-    "matched": "The map is the one that fits best all that is known.",
-    "labelled": "The map is the one that fits best all that is known, the labelled rows included.",
+    "matched": "What is applied fits best all that is known: {}.",
+    "labelled": "What is applied fits best all that is known, labelled rows included: {}.",
     "source temperature": "The temperature of the labelled source is applied.",
     "identity": "The model's own probabilities are kept.",
 }
@@ -159,8 +159,10 @@ class Calibration:
 
     @property
     def meaning(self) -> str:
-        """Return what the verdict says, which map is applied, and the doubt about it."""
-        applied = APPLIED[self.details.get("method", "matched")]
+        """Return what the verdict says, what is applied, and the doubt about it."""
+        bias = "bias" in self.map.parameters()
+        words = "a temperature and a class bias" if bias else "a temperature"
+        applied = APPLIED[self.details.get("method", "matched")].format(words)
         return " ".join(filter(None, [MEANING[self.verdict], applied, self.doubt]))
 
     def predict_proba(self, logits: LogitsLike) -> Array:
@@ -460,6 +462,13 @@ class Audit:
     agrees: bool | None
     label_next: list[int]
 
+    def __str__(self) -> str:
+        """Return what was measured, a line each."""
+        known = {True: "agrees", False: "does not agree", None: "cannot be compared"}[self.agrees]
+        lines = [f"{self.n} labelled rows; the measured accuracy {known} with the estimate"]
+        lines += [f"{k:12} {v:.3g}" for k, v in vars(self).items() if isinstance(v, Interval)]
+        return "\n".join([*lines, f"label next   {len(self.label_next)} rows, in label_next"])
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-able facts."""
         return {k: list(v) if isinstance(v, Interval) else v for k, v in asdict(self).items()}
@@ -470,7 +479,7 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     rows = as_labelled_rows(logits, labels, classes=names_for(labels, cal.details["classes"]))
     check_same_classes(rows.n_classes, int(cal.details["n_classes"]), "logits")
     block = rows.take(np.arange(rows.n))
-    if artefact.fingerprint(block.logits, block.labels) == cal.details["fitted_on"]["source"]:
+    if fingerprint(block.logits, block.labels) == cal.details["fitted_on"]["source"]:
         raise InputError(
             "logits must be labelled rows of the target. These are the source that the calibration "
             "was fitted with, and say nothing about the shift; measure a map on them with "

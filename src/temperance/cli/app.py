@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from temperance.cli import monitor
 from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import (
     Classes,
@@ -21,7 +22,7 @@ from temperance.cli.options import (
     Probabilities,
 )
 
-REFUSED = "{} holds a refused calibration: its map changes nothing, and the rows are as they were."
+REFUSED = "{} holds a refused calibration: {}"
 
 
 def _version() -> str:
@@ -39,6 +40,7 @@ app = App(
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh or fish.")
+app.command(monitor.app)
 
 
 @app.command(sort_key=1, help_epilogue=EXAMPLES["calibrate"])
@@ -51,6 +53,8 @@ def calibrate(
     labelled: Path | None = None,
     out: OptionalOut = None,
     report: Path | None = None,
+    title: str | None = None,
+    model: str | None = None,
     min_accuracy: MinAccuracy = None,
     max_ece: MaxEce = None,
     max_error: MaxError = None,
@@ -76,6 +80,10 @@ def calibrate(
         Where to save the calibration (JSON).
     report
         Where to write the report (HTML).
+    title
+        Title of the report.
+    model
+        Name of the model, as the readers of the report know it.
     bias
         Whether predictions may move towards the class mix.
     seed
@@ -87,6 +95,7 @@ def calibrate(
     inputs.check_gate(min_accuracy, "--min-accuracy")
     inputs.check_gate(max_ece, "--max-ece")
     inputs.check_share(max_error, "--max-error")
+    inputs.check_report_words(report, title, model)
     content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
@@ -116,7 +125,7 @@ def calibrate(
     if out is not None:
         calibration.save(out)
     if report is not None:
-        calibration.to_html(report)
+        calibration.to_html(report, title=title, model=model)
     estimates = {"accuracy": calibration.accuracy, "ece": calibration.ece_after}
     gates = methods.gates(estimates, max_ece, min_accuracy)
     missed = [gate.says() for gate in gates if gate.missed]
@@ -148,7 +157,7 @@ def fit(
     classes: Classes = None,
     json: Json = False,
 ) -> int:
-    """Fit a map on labelled rows.
+    """Fit a map, which corrects logits, on labelled rows.
 
     Parameters
     ----------
@@ -162,6 +171,7 @@ def fit(
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
     from temperance.cli import inputs, methods, output
+    from temperance.data.given import fingerprint
     from temperance.io import artefact
 
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
@@ -169,7 +179,7 @@ def fit(
     rows = inputs.read_labelled(val, classes, labels, content=content)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
-    hashed = artefact.fingerprint(rows.logits, rows.labels)
+    hashed = fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
         facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}
@@ -218,7 +228,7 @@ def apply(
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     content = "either" if probabilities else "logits"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep, content=content)
-    inputs.check_same_names(held.classes, rows.classes, map.name)
+    inputs.check_same_classes(held, rows, map.name)
     wide = np.result_type(rows.logits.dtype, np.float32)  # in half precision no row sums to 1
 
     def function(logits: np.ndarray) -> np.ndarray:
@@ -230,8 +240,8 @@ def apply(
     if out.suffix.lower() == ".csv":  # which has no place for class names
         output.note_columns("prob" if probabilities else "logit", rows.classes)
     if held.refused:
-        output.note(REFUSED.format(map))
-    return int(held.refused)
+        output.note(REFUSED.format(map, held.refused))
+    return int(bool(held.refused))
 
 
 @app.command(sort_key=4, help_epilogue=EXAMPLES["evaluate"])
@@ -266,7 +276,7 @@ def evaluate(
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
     if held is not None and map is not None:
-        inputs.check_same_names(held.classes, rows.classes, map.name)
+        inputs.check_same_classes(held, rows, map.name)
     with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)
@@ -280,10 +290,10 @@ def evaluate(
         output.show_measured(rows.n, groups, before, after)
         output.show_missed(failed)
     output.note_doubts(gates)
-    refused = held is not None and held.refused
+    refused = held.refused if held is not None else ""
     if refused:
-        output.note(REFUSED.format(map))
-    return int(refused or bool(failed))
+        output.note(REFUSED.format(map, refused))
+    return int(bool(refused or failed))
 
 
 @app.command(sort_key=5, help_epilogue=EXAMPLES["report"])

@@ -3,7 +3,8 @@
 A LeNet-5 was trained on MNIST (``experiments/demo/make_demo_data.py``). Shipped are its logits on
 2,000 digits that it had not seen, the *source*, and on 4,000 digits rotated by 30° and by 60°, the
 *target*. Labels of the target are shipped to measure what happened; no method but the last of the
-table may look at them. Then thirty digits are labelled, and the calibration uses these labels.
+table may look at them. After 60° nothing but the logits is at hand, and the calibration is refused.
+Then thirty digits are labelled, and the calibration uses these labels.
 """
 
 from __future__ import annotations
@@ -72,21 +73,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class LabelledComparison:
-    """The same digits without labels and with a few, each with what all labels say of it."""
+    """The same digits with more and more known, each with what all labels say of it."""
 
     degrees: int
     rows: list[int]
-    before: Calibration
-    after: Calibration
-    outcome_before: Outcome
-    outcome_after: Outcome
+    parts: dict[str, tuple[Calibration, Outcome]]  # by what is known
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain facts."""
-        parts = {
-            "without_labels": (self.before, self.outcome_before),
-            "with_labels": (self.after, self.outcome_after),
-        }
         facts = {
             name: {
                 "verdict": calibration.verdict,
@@ -94,9 +88,9 @@ class LabelledComparison:
                 "ece": calibration.ece_after,
                 "measured": vars(outcome),
             }
-            for name, (calibration, outcome) in parts.items()
+            for name, (calibration, outcome) in self.parts.items()
         }
-        return {"degrees": self.degrees, "labels": len(self.rows), **facts}
+        return {"degrees": self.degrees, "labels": len(self.rows), "known": facts}
 
 
 @cache
@@ -143,20 +137,23 @@ def compare(degrees: int) -> Comparison:
 
 
 def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:
-    """Label the digits that the calibration asks for, and let it use the labels."""
-    target, before = load(f"rotated_{comparison.degrees}"), comparison.calibration
+    """Calibrate with the logits alone, then label the digits that the answer asks for."""
+    target = load(f"rotated_{comparison.degrees}")
     z, y = target.logits, _labels(target)
-    rows = before.label_next(n)
-    after = before.update(z[rows], y[rows])
-    knows = f"class mix, source labels, {n} target labels"
-    return LabelledComparison(
-        comparison.degrees,
-        rows,
-        before,
-        after,
-        comparison.outcome("temperance"),
-        _measure(f"temperance, {n} labels", knows, after.map, z, y),
-    )
+    refused, unlabelled = calibrate(z, classes=target.classes), comparison.calibration
+    rows = refused.label_next(n)
+    all_known = f"{n} labels, class mix and source"
+    calibrations = {
+        "logits alone": refused,
+        "class mix and source": unlabelled,
+        f"{n} labels": refused.update(z[rows], y[rows]),
+        all_known: unlabelled.update(z[rows], y[rows]),
+    }
+    parts = {
+        knows: (one, _measure("temperance", knows, one.map, z, y))
+        for knows, one in calibrations.items()
+    }
+    return LabelledComparison(comparison.degrees, rows, parts)
 
 
 def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
@@ -192,9 +189,10 @@ def write_files(directory: Path, labelled: LabelledComparison) -> dict[str, Path
         "labelled": directory / "labelled.npz",
     }
     title = f"Digits rotated by {labelled.degrees} degrees"
-    for name, calibration in (("report", labelled.before), ("report_labels", labelled.after)):
+    _, unlabelled, _, best = (calibration for calibration, _ in labelled.parts.values())
+    for name, calibration in (("report", unlabelled), ("report_labels", best)):
         calibration.to_html(paths[name], title=title, model="LeNet-5, trained on MNIST")
-    labelled.before.save(paths["calibration"])
+    unlabelled.save(paths["calibration"])
     write(paths["few"], Table(*few, classes=target.classes))
     write(paths["target"], replace(target, labels=None))
     write(paths["labelled"], target)

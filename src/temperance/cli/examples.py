@@ -15,7 +15,7 @@ EXAMPLES = {
     "calibrate": """Examples:
 
   temperance calibrate target.npz --prior prior.json --out cal.json
-  temperance calibrate target.npz --source val.npz --report report.html
+  temperance calibrate target.npz --source val.npz --report report.html --title "Week 47"
   temperance calibrate clinic.csv --prior 0.7,0.2,0.1 --json | jq .verdict
   temperance calibrate forest.csv --probabilities --prior uniform
   temperance calibrate week.parquet --source val.npz --min-accuracy 0.85
@@ -48,6 +48,18 @@ the one inside the file is used; without either, no prediction is moved.""",
 
   temperance inspect cal.json
   temperance inspect map.json --json""",
+    "monitor": """Examples:
+
+  temperance monitor start state.jsonl --source val.npz --min-accuracy 0.85
+  temperance monitor add state.jsonl today.parquet --segment site || notify
+  temperance monitor add state.jsonl --at 2026-11-16 --labelled thirty.csv
+  temperance monitor add state.jsonl history.parquet --dates day --every week
+  temperance monitor show state.jsonl --prometheus > temperance.prom
+  temperance monitor report state.jsonl --out monitor.html
+  temperance monitor propose state.jsonl --out cal.json
+  temperance monitor accept state.jsonl
+
+Exit codes: 1 an alarm, or a proposal that is not within the limits.""",
     "demo": """Examples:
 
   temperance demo

@@ -16,6 +16,7 @@ from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.strict_json import parse
+from temperance.report.texts import applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,15 +162,17 @@ class Held(NamedTuple):
 
     map: Map
     classes: list[str] | None
-    refused: bool
+    n_classes: int | None  # None: a temperature alone is for any number of classes
+    refused: str  # of a refused calibration: what is applied in place of a new one
 
 
 def read_map(path: Path) -> Held:
-    """Return the map of an artefact, the classes it is for, and whether it was refused."""
+    """Return the map of an artefact, the classes it is for, and what a refusal left."""
     held = artefact.load(path)
     if isinstance(held, Calibration):
-        return Held(held.map, class_names(path), held.verdict == "refused")
-    return Held(held, class_names(path), refused=False)
+        refused = applied(held) if held.verdict == "refused" else ""
+        return Held(held.map, class_names(path), int(held.details["n_classes"]), refused)
+    return Held(held, class_names(path), None, "")
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -177,7 +180,7 @@ def read_calibration(path: Path) -> Calibration:
     held = artefact.load(path)
     if not isinstance(held, Calibration):
         msg = f"{path.name} must hold a calibration, as 'temperance calibrate' writes it. It holds"
-        raise InputError(f"{msg} a map alone.")
+        raise InputError(f"{msg} a map alone, as 'temperance fit' writes it.")
     return held
 
 
@@ -188,6 +191,15 @@ def class_names(path: Path) -> list[str] | None:
     if names is None or names == [str(i) for i in range(len(names))]:  # numbers are no names
         return None
     return [str(name) for name in names]
+
+
+def check_same_classes(held: Held, rows: formats.Table, name: str) -> None:
+    """Refuse rows with another number of classes, other names or another order than a map."""
+    k = rows.logits.shape[1]
+    if held.n_classes not in (None, k):
+        msg = f"the rows must have the {held.n_classes} classes of {name}."
+        raise InputError(f"{msg} Got {k} columns of logits.")
+    check_same_names(held.classes, rows.classes, name)
 
 
 def check_same_names(fitted: list[str] | None, given: list[str] | None, name: str) -> None:
@@ -273,6 +285,12 @@ def check_share(value: float | None, name: str) -> None:
     """Refuse a share that is none, and one of nothing at all."""
     if value is not None and not (math.isfinite(value) and 0 < value <= 1):
         raise InputError(f"{name} must lie above 0 and be at most 1. Got {value}.")
+
+
+def check_report_words(report: Path | None, *words: str | None) -> None:
+    """Refuse words for a report that is not asked for."""
+    if report is None and any(word is not None for word in words):
+        raise InputError("--title and --model are words of the report. Add --report FILE.")
 
 
 def check_gate(value: float | None, name: str) -> None:

@@ -41,7 +41,7 @@ MaxEce = Annotated[
     float | None,
     Parameter(
         name="--max-ece",
-        help="Gate: exit 1 if the calibration error, after the map, is larger or not known.",
+        help="Gate: exit 1 if the calibration error, after calibration, is larger or not known.",
     ),
 ]
 MaxError = Annotated[

@@ -146,8 +146,9 @@ def show_threshold(threshold: Any, max_error: float) -> None:
     )
     if threshold.guaranteed:
         say(
-            "The guarantee is of the map without the labelled rows: a map that has seen labels "
-            "cannot be tested with them. Calibrate without --labelled to save that map."
+            "The guarantee is of the calibration without the labelled rows: a calibration that has "
+            "used labels cannot be tested with the same labels. Run calibrate without --labelled "
+            "to save that calibration."
         )
     else:
         say("Labelled rows of the target (--labelled) turn the estimate into a guarantee.")

@@ -25,9 +25,7 @@ def show_demo(
     say(f"1. Calibration without labels helps: {mild.degrees} degrees", "bold")
     _show_one(mild)
     say()
-    say(f"2. Without labels the answer stays in doubt: {hard.degrees} degrees", "bold")
-    _show_one(hard)
-    show_findings([one for one in hard.calibration.findings if one.severity != "note"])
+    _show_refused(hard, labelled)
     say()
     _show_labels(labelled)
     say()
@@ -52,8 +50,8 @@ def _show_story(mild: Comparison, hard: Comparison, n: int) -> None:
         f"A small network (LeNet-5) reads handwritten digits. On {facts['n_source']:,} upright "
         f"digits that it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
         f"time. Then the scanner is mounted askew: {facts['n_target']:,} digits arrive rotated, "
-        f"first by {mild.degrees} degrees, then by {hard.degrees} degrees. Nobody labels them. All "
-        f"that is known is how often each digit occurs. At the end somebody labels {n} digits."
+        f"first by {mild.degrees} degrees, then by {hard.degrees} degrees. Nobody labels them, but "
+        f"how often each digit occurs is known. At the end somebody labels {n} digits."
     )
     say()
     say("How to read the tables", "bold")
@@ -105,35 +103,42 @@ def _show_one(comparison: Comparison) -> None:
     )
 
 
+def _show_refused(hard: Comparison, labelled: LabelledComparison) -> None:
+    own = hard.outcome("uncalibrated")
+    refused, _ = labelled.parts["logits alone"]
+    say(f"2. Calibration is refused: {hard.degrees} degrees, and only the logits", "bold")
+    say(
+        f"The network says it is {percent(own.confidence)} sure. In truth it is right "
+        f"{percent(own.accuracy)} of the time. Suppose that neither the class mix nor labelled "
+        "upright digits are at hand. Any accuracy fits the logits then, and no number is made up:"
+    )
+    say(f"Verdict: {refused.verdict}", f"bold {COLOURS[refused.verdict]}")
+    show_findings([one for one in refused.findings if one.severity == "refuse"])
+
+
 def _show_labels(labelled: LabelledComparison) -> None:
     n = len(labelled.rows)
-    before, after = labelled.outcome_before, labelled.outcome_after
-    say(f"3. {n} labels answer most of the doubt: {labelled.degrees} degrees", "bold")
+    say(f"3. {n} labels turn 'refused' into 'known': {labelled.degrees} degrees", "bold")
     say(
         f"temperance names the {n} digits that say most (cal.label_next), somebody labels them, "
         f"and the calibration uses the labels (cal.update)."
     )
-    parts = (
-        ("no labels", labelled.before, before),
-        (f"{n} labels", labelled.after, after),
-    )
     table(
-        ("", "accuracy, estimated", "in truth", "ECE, estimated", "in truth"),
+        ("what is known", "verdict", "accuracy, estimated", "in truth", "ECE, estimated", "truth"),
         [
             (
                 name,
+                calibration.verdict,
                 between(calibration.accuracy),
                 percent(outcome.accuracy),
                 between(calibration.ece_after),
                 percent(outcome.ece),
             )
-            for name, calibration, outcome in parts
+            for name, (calibration, outcome) in labelled.parts.items()
         ],
     )
-    widths = [0.0 if c.accuracy is None else c.accuracy[2] - c.accuracy[1] for _, c, _ in parts]
+    own, few = (labelled.parts[name][1] for name in ("logits alone", f"{n} labels"))
     say(
-        f"The interval of the accuracy was {100 * widths[0]:.0f} points wide and is "
-        f"{100 * widths[1]:.0f} now. The calibration error, measured with all labels, goes from "
-        f"{before.ece:.3f} to {after.ece:.3f}, the NLL from {before.nll:.3f} to {after.nll:.3f}, "
-        f"and the accuracy from {percent(before.accuracy)} to {percent(after.accuracy)}."
+        f"The numbers in brackets are 90% intervals. With {n} labels and nothing else, the "
+        f"calibration error falls from {own.ece:.3f} to {few.ece:.3f}, measured with all labels."
     )

@@ -44,11 +44,11 @@ def from_probabilities(p: HasShape | Sequence[Any]) -> Array:
 def logits_of(p: object, name: str) -> Array:
     """Return the same as `from_probabilities`, whose errors call the probabilities ``name``."""
     given = as_array(p)
-    if given is not None and len(given.shape) == 1:
+    if given is not None and (len(given.shape) == 1 or tuple(given.shape)[1:] == (1,)):
+        one = "p" if len(given.shape) == 1 else "p[:, 0]"
         msg = (
-            f"{name} must have shape (n, K), one column per class. Got one-dimensional "
-            f"probabilities of shape {tuple(given.shape)}; of class 1 alone, pass "
-            f"numpy.stack([1 - p, p], axis=1)."
+            f"{name} must have shape (n, K), one column per class. Got probabilities of shape "
+            f"{tuple(given.shape)}; of class 1 alone, pass numpy.stack([1 - {one}, {one}], axis=1)."
         )
         raise checks.InputError(msg)
     array = detached(checks.check_logits(p, name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from temperance.calibrate.constants import POLICY
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 HEADLINES = {
     "improved": "Use the calibrated confidence.",
-    "no-evidence": "A gain from calibration is not certain here.",
+    "no-evidence": "No clear gain from calibration is expected here.",
     "refused": "No calibration is possible with these data.",
 }
 UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
@@ -19,14 +21,14 @@ WIDE = 0.4  # width of the interval of the accuracy from which labels are asked 
 TO_DO = {
     "improved": "Use the calibrated probabilities in place of the model's own.",
     "no-evidence": (
-        "The calibrated probabilities have the higher expected score, but the model's own may be "
-        "as good: labels of a few rows would decide."
+        "The calibrated probabilities are applied, and whether they are better than the model's "
+        "own is open: labels of a few rows would decide."
     ),
     "refused": "Do not rely on the confidence of the model on these rows.",
 }
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
-ENOUGH = 30  # labelled rows that tell a wrong map from a right one
+ENOUGH = 30  # labelled rows that tell a wrong calibration from a right one
 JOINERS = "\u200c\u200d"  # they shape letters, and no more
 
 
@@ -67,7 +69,7 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
         reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
         return (
             f"{' '.join(reasons)} No calibration was fitted to these {n} rows. "
-            f"{_applied(calibration)} "
+            f"{applied(calibration)} "
             f"Nothing is known about how far the confidence, {sure} on average, can be trusted."
         ).strip()
     said = (
@@ -87,11 +89,17 @@ def gain_sentence(calibration: Calibration) -> str:
     if share is None:
         return ""
     shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
-    enough = "" if calibration.verdict == "improved" else ", which is not certain enough to promise"
+    enough = "" if calibration.verdict == "improved" else f", {_why_not(share)}"
     return (
         "The probability that the calibrated probabilities are better than the model's own is "
         f"{shown}{enough}."
     )
+
+
+def _why_not(share: float) -> str:
+    if share < POLICY.improved_probability:
+        return "which is not certain enough to promise a gain"
+    return "but the gain is expected to be small"
 
 
 def to_do(calibration: Calibration) -> str:
@@ -124,7 +132,8 @@ def how_known(calibration: Calibration) -> str:
     return f"estimated with {n:,} labels" if n else "estimated without labels"
 
 
-def _applied(calibration: Calibration) -> str:
+def applied(calibration: Calibration) -> str:
+    """Return what a refused calibration leaves in use."""
     if calibration.details["method"] == "source temperature":
         t = calibration.temperature.value
         return f"The temperature of the labelled source, {t:.3g}, is applied."

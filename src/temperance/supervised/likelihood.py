@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from temperance._core import kernels
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import softmax, to_numpy
 from temperance._core.checks import NotIdentified
-from temperance._core.softmax import softmax
 from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 
@@ -110,7 +109,10 @@ class Likelihood:
         counts, predicted = rows.reduce(lambda block: _class_masses(block, unit))
         if not penalty and not counts.all():
             k = int(np.argmin(counts > 0))
-            msg = f"class {k} has no labelled row, so its bias is not identified."
+            msg = (
+                f"class {k} has no labelled row, so its bias is not identified. Add a row of that "
+                "class, or a penalty (penalty=0.1) where the fit has one."
+            )
             raise NotIdentified(msg)
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass

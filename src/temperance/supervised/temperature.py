@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from temperance._core import kernels
 from temperance._core.checks import InputError, NotIdentified, check_scale
-from temperance._core.optimise import ROUNDING, TOLERANCE, Solution, minimise_in_scale
+from temperance._core.optimise import ROUNDING, TOLERANCE, Moments, Solution, minimise_in_scale
 from temperance.data import Rows, as_labelled_rows
 from temperance.maps import Temperature
 
 if TYPE_CHECKING:
-    from temperance._core.sums import Moments
     from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 MARGIN = 4.0  # mean of max z - mean z under a typical optimum
@@ -98,14 +97,13 @@ def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
     def moments(beta: float) -> Moments:
         if beta not in known:
             known[beta] = rows.reduce_with_validity(
-                lambda block: kernels.temperature_moments(*block, beta, rough=rough),
+                lambda block: kernels.temperature_moments(*block, beta),
                 lambda sums: sums.are_valid,
                 blocks_per_call=kernels.BLOCKS_PER_CALL,
             )
             _check_identified(rows.n, known[beta])
         return known[beta]
 
-    rough = tolerance > TOLERANCE
     if start is None:
         at_one = moments(1.0)
         typical = MARGIN * at_one.weight / at_one.logit_range

@@ -1,15 +1,18 @@
-"""Checks of what comes with logits: class names, labels, weights, the class prior."""
+"""Checks of what comes with logits: class names, labels, weights, the class prior.
+
+A prior in a dict or a pandas Series, and labels in words, go by the names of the classes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from temperance._core.arrays import as_array, is_numpy, to_numpy
 from temperance._core.checks.errors import InputError
 from temperance._core.checks.logits import LARGEST, SIMPLEX_TOLERANCE
-from temperance._core.checks.named import by_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +26,8 @@ NO_PRIOR = (
     "class probabilities, in the order of the columns or by class name. Got {}; labelled rows "
     "belong in source=."
 )
+MULTI_LABEL = ": multi-label targets are not supported; calibrate each label as two classes"
+LIKE_LABELS = ": labels belong in labelled= or source=, and a prior is the share of each class"
 
 
 def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
@@ -69,15 +74,16 @@ def read_labels(
     start: int = 0,
 ) -> NDArray[Any]:
     """Return the same, but leave it to `check_indices` whether class indices have a column."""
-    needed = f"the fit requires {name} to be passed, but the target {name} is None."
-    y = _plain(labels, name, f"hold one class index per row: {needed}")
+    needed = f"The fit requires {name} to be passed, but the target {name} is None."
+    way_out = "Rows without labels go to temperance.calibrate."
+    y = _plain(labels, name, f"hold one class index per row. {needed} {way_out}")
     if y.ndim == 2 and y.dtype.kind == "f":
         return _check_soft_labels(y, n_rows, n_classes, name, start)
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if y.shape != (n_rows,):
-        msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}."
-        raise InputError(msg)
+        msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}"
+        raise InputError(f"{msg}{MULTI_LABEL if y.shape == (n_rows, n_classes) else ''}.")
     if classes is not None:
         return _lookup(_as_given(labels, y), classes, name, start)
     if y.dtype.kind == "b":
@@ -109,9 +115,15 @@ def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: 
         row = int(np.argmax((y < 0) | (y >= n_classes)))
         msg = (
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; drop rows to be ignored before fitting."
+            f"{start + row} holds {int(y[row])}; {_way_out(y, n_classes)}."
         )
         raise InputError(msg)
+
+
+def _way_out(y: NDArray[Any], n_classes: int) -> str:
+    if y.min() == 1 and y.max() == n_classes:
+        return "these labels count from 1: subtract 1"
+    return "drop rows to be ignored before fitting"
 
 
 def _check_soft_labels(
@@ -204,10 +216,9 @@ def check_prior(
     prior = by_column(prior, n_classes, classes, name)
     q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
-        msg = (
-            f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}."
-        )
-        raise InputError(msg)
+        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}"
+        labels = q.ndim == 1 and q.dtype.kind in "iu"
+        raise InputError(f"{msg}{LIKE_LABELS if labels else ''}.")
     q = q.astype(np.float64)
     bad = ~np.isfinite(q) | (q < 0)
     if bad.any():
@@ -239,3 +250,79 @@ def _plain(values: object, name: str, demand: str = "", what: str = NO_ARRAY) ->
         except (ValueError, OverflowError):
             return y
     return y if y.dtype.isnative else y.astype(y.dtype.newbyteorder("="))
+
+
+# ------------------------------------------------------------------------------ by class name
+
+
+def class_keys(values: Any) -> tuple[str, ...] | None:
+    """Return the classes by which numbers are given, or None where their order alone counts.
+
+    The index of a pandas object counts, for ``value_counts`` puts the most frequent class first;
+    the index 0, 1, 2, … that pandas makes up says nothing.
+    """
+    if isinstance(values, Mapping):
+        return tuple(str(key) for key in cast("Mapping[object, object]", values))
+    index = None if callable(getattr(values, "index", None)) else getattr(values, "index", None)
+    if not hasattr(index, "tolist"):
+        return None
+    keys = tuple(str(key) for key in cast("Any", index).tolist())
+    return None if keys == _columns(len(keys)) else keys
+
+
+def plain_numbers(values: Any) -> Any:
+    """Return numbers that are given by class as they stand, without their classes."""
+    if isinstance(values, Mapping):
+        return list(cast("Mapping[object, object]", values).values())
+    return values
+
+
+def class_order(
+    keys: tuple[str, ...], n_classes: int, classes: Sequence[object] | None, name: str
+) -> list[int]:
+    """Return where each column of the logits stands among ``keys``: by its name or its number."""
+    columns = _columns(n_classes)
+    names = columns if classes is None else tuple(str(c) for c in classes)
+    for wanted in (names, columns):
+        if len(keys) == len(wanted) and set(keys) == set(wanted):
+            return [keys.index(one) for one in wanted]
+    missing = [one for one in names if one not in keys]
+    strange = [key for key in keys if key not in names]
+    demand = f"{name} must name each of the {n_classes} classes once. It "
+    if strange and names == columns:
+        raise InputError(
+            f"{demand}names {strange[0]!r}, but the columns have no names here; give the numbers "
+            f"in the order of the columns, or call temperance.calibrate with classes=."
+        )
+    if strange:
+        raise InputError(f"{demand}names {strange[0]!r}, which is none of them.")
+    if missing:
+        raise InputError(f"{demand}lacks {missing[0]!r}; give 0 to a class that never occurs.")
+    raise InputError(f"{demand}names one twice.")
+
+
+def by_column(
+    values: object, n_classes: int, classes: Sequence[object] | None = None, name: str = "prior"
+) -> object:
+    """Return numbers in the order of the columns, whatever they were given by."""
+    keys = class_keys(values)
+    if keys is None:
+        return values
+    order = class_order(keys, n_classes, classes, name)
+    array = as_array(plain_numbers(values))
+    return array if array is None else array[np.asarray(order, dtype=np.intp)]
+
+
+def names_for(labels: object, classes: Sequence[object] | None) -> list[Any] | None:
+    """Return the class names to look labels up in; only words are names, numbers are columns."""
+    array = None if classes is None else as_array(labels)
+    words = is_numpy(array) and array.dtype.kind in "UOT" and any(map(_is_word, array.flat))
+    return list(classes) if words and classes is not None else None
+
+
+def _is_word(label: object) -> bool:
+    return isinstance(label, str)
+
+
+def _columns(n_classes: int) -> tuple[str, ...]:
+    return tuple(str(k) for k in range(n_classes))
