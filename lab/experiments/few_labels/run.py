@@ -117,9 +117,9 @@ def rivals(
 def judge(target: settings.Target, draws: int) -> list[dict[str, Any]]:
     """Return what every setting and rival gives on one target, a row for each number of labels."""
     z, y, source = target.logits, target.labels, target.source
-    home = settings._temperature(*source)
+    home = settings.temperature(*source)
     own = tp.Temperature(1.0).predict_proba(z)
-    best = settings.brier(settings._temperature(z, y).predict_proba(z), y)
+    best = settings.brier(settings.temperature(z, y).predict_proba(z), y)
     scores = {"own": settings.brier(own, y), "home": settings.brier(home.predict_proba(z), y)}
     out = []
     for draw in range(draws):
@@ -142,12 +142,10 @@ def judge(target: settings.Target, draws: int) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"family": target.family, "n": n, "draw": draw}
             row["TS-source"] = scores["home"] - best
             pair = z[order[:n]], y[order[:n]]
+            few = {"labelled": pair} if n else {}
             for name, given in known.items():
-                if n:
-                    given = given | {"labelled": pair}
-                elif not given:
-                    continue
-                row[name] = _answer(tp.calibrate(z, **given), z, y, own, best)
+                if given or few:
+                    row[name] = _answer(tp.calibrate(z, **given, **few), z, y, own, best)
             if n:
                 for name, predict in rivals(*pair, home).items():
                     row[name] = settings.brier(predict(z), y) - best
@@ -168,8 +166,8 @@ def _answer(
         "improved": cal.verdict == "improved",
         "right": score < settings.brier(own, y),
         "decided": cal.verdict == "improved" or (gain is not None and gain.high < DECIDED),
-        "covers": settings._inside(cal.accuracy, right),
-        "covers_ece": settings._inside(cal.ece_after, error),
+        "covers": settings.inside(cal.accuracy, right),
+        "covers_ece": settings.inside(cal.ece_after, error),
     }
 
 

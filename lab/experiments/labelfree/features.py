@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import suite
+from settings import brier, temperature
 
 import temperance as tp
 
@@ -111,3 +112,56 @@ def build(name: str, path: Path, cache: Path, data_dir: Path) -> None:
     for shift, images in itertools.islice(shifts(data.x_test[:ROWS]), 0, None, STRIDE):
         out[f"t_{shift}"], out[f"f_{shift}"] = forward(images)
     np.savez(path, **{k: v.astype(np.float32) if v.ndim == 2 else v for k, v in out.items()})
+
+
+def judge(name: str, path: Path) -> list[dict[str, Any]]:
+    """Return the regrets with features and without, and whether the accuracy is covered."""
+    out = []
+    with np.load(path) as data:
+        source = data["s_logits"], data["s_labels"].astype(np.int64)
+        y = data["labels"].astype(np.int64)
+        home = tp.fit_temperature(*source)
+        for key in data.files:
+            if not key.startswith("t_"):
+                continue
+            z, shift = data[key], key.removeprefix("t_")
+            best = brier(temperature(z, y).predict_proba(z), y)
+            row: dict[str, Any] = {"network": name, "shift": shift}
+            row["TS-source"] = brier(home.predict_proba(z), y) - best
+            pair = data[f"f_{shift}"], data["s_features"]
+            right = float((z.argmax(axis=1) == y).mean())
+            for how, features in (("without", None), ("with", pair)):
+                cal = tp.calibrate(z, source=source, features=features)
+                row[how] = brier(cal.predict_proba(z), y) - best
+                inside = cal.accuracy is not None and cal.accuracy.low <= right <= cal.accuracy.high
+                row[f"{how}, covered"] = inside
+            out.append(row)
+    return out
+
+
+def main() -> None:
+    """Build what is missing, judge, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cache", type=Path, required=True)
+    cache = parser.parse_args().cache
+    data = Path(os.environ["TEMPERANCE_DATA"])
+    record: dict[str, Any] = {"version": tp.__version__, "rows": ROWS, "networks": {}}
+    for name in NETWORKS:
+        path = cache / "features" / f"{name}.npz"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            build(name, path, cache, data)
+        rows = judge(name, path)
+        keys = [key for key in rows[0] if key not in {"network", "shift"}]
+        found = {key: round(float(np.mean([row[key] for row in rows])), 3) for key in keys}
+        found["shifts"] = len(rows)
+        for how in ("without", "with"):
+            worse = [row[how] - row["TS-source"] > 5 for row in rows]
+            found[f"{how}, harmed"] = round(float(np.mean(worse)), 3)
+        record["networks"][name] = found
+        print(name, found)
+    RECORD.write_text(json.dumps(record, separators=(",", ":")) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

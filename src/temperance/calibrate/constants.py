@@ -24,6 +24,8 @@ class Fitted:
     # The same for two classes, where similarity says nothing.
     calibrated_of_two: float = 0.67
     calibrated_of_two_without_mix: float = 0.75
+    # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
+    near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
     stretch: float = 1.4
     # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).

@@ -3,7 +3,7 @@
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
 improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 80 %, and so is the calibration error
+probability of at least 90 %, and so is the calibration error
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """

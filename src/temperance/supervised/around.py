@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from temperance._core.softmax import softmax_at
+from temperance._core.arrays import softmax_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
