@@ -44,6 +44,8 @@ class Fitted:
     mix_odds: float = 2.2
     mix_slope: float = 1.4
     mix_shift: float = 1.0
+    # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
+    repeated_mix: float = 6.0
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
     temperature_error: float = 0.3
     bias_error: float = 0.3
@@ -61,7 +63,7 @@ class Policy:
     """Choices about what is said, and when."""
 
     improved_probability: float = 0.9  # probability of a gain from which "improved" is said
-    improved_gain: float = 0.01  # expected fall of the Brier score from which it is said
+    improved_gain: float = 0.02  # expected fall of the Brier score from which it is said
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted
     few_rows: int = 200  # below this a warning is given

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MIX_TOLERANCE = 1e-6  # of the class shares, in total
 SCALING_TOLERANCE = 1e-4  # the same where only scaling is affordable
-SCALE_TOLERANCE = 1e-4  # of log T
+SCALE_TOLERANCE = 1e-6  # of log T
 MAX_SWEEPS = 60
 NEAR = 0.3  # distance of the class shares from which Newton's method begins
 LONGEST = 3.0  # longest step of a bias

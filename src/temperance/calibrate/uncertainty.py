@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 0.02  # probability of an explanation that is left out
-REPEATED = 1e-3  # distance within which a mix is the source's own, and says nothing of the target
+REPEATED = 1e-3  # distance within which a stated mix is the source's own
 
 
 @dataclass(frozen=True)
@@ -241,8 +241,9 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> M
     rise /= max(shrinkage * variation, 0.02)
     odds = FITTED.mix_odds + FITTED.mix_slope * rise
     odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
-    repeats = prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED
-    return Mix(value, shrinkage, variation, rise, 0.0 if repeats else float(expit(odds)))
+    if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED:
+        odds -= FITTED.repeated_mix
+    return Mix(value, shrinkage, variation, rise, float(expit(odds)))
 
 
 def _fall_of_similarity(sample: Logits, source: Source) -> float:
