@@ -39,6 +39,7 @@ from temperance._core.checks.logits import (
     check_scores,
     check_simplex,
     check_values,
+    masked,
 )
 from temperance._core.checks.named import (
     by_column,
@@ -87,6 +88,7 @@ __all__ = [
     "class_keys",
     "class_order",
     "decoding",
+    "masked",
     "names_for",
     "opened",
     "plain_numbers",
