@@ -24,7 +24,6 @@ from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.prior import Prior, as_prior
-from temperance.calibrate.source import Source
 from temperance.data import as_rows
 from temperance.data.source import LabelledSample, draw_rows, read_source
 from temperance.io import artefact
@@ -156,9 +155,8 @@ class Monitor:
         prior = header["prior"]
         self._prior = None if prior is None else _prior(prior)
         self._sample = _unpacked(header["source"])
-        source = Source.of(self._sample)
-        self._ranks = Ranks(source)
-        self._home = float((source.rows.predicted == source.labels).mean())
+        self._ranks = Ranks(self._sample)
+        self._home = float((self._sample.logits.argmax(axis=1) == self._sample.labels).mean())
         self._records: dict[str, Record] = {state.digest(header): header}
         self._calibrations: dict[str, Calibration] = {}  # with their rows, while the process lives
         self._timeline: Timeline | None = None
@@ -255,7 +253,7 @@ class Monitor:
         return facts
 
     def _add_labels(self, when: str, labelled: SourceLike | None) -> Window:
-        held = [w for w in self.windows if w.at == when]
+        held = [w for w in self.windows if instant(w.at) == instant(when)]
         if not held or labelled is None:
             dates = ", ".join(w.at for w in self.windows[-3:]) or "none"
             msg = f"add needs logits, or labelled rows of a window that is there. Got {when}, and "
@@ -434,8 +432,15 @@ class Monitor:
         if not records:
             raise InputError(f"path must be the state of a monitor. Got {path!s}, which is empty.")
         self = cls.__new__(cls)
-        self._open(next(iter(records.values())))
-        self._records = records
+        try:
+            self._open(next(iter(records.values())))
+            self._records = records
+            self._replayed()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            msg = (
+                f"path must be the state of a monitor. {path!s} lacks a fact, or holds a wrong one"
+            )
+            raise InputError(f"{msg} ({error!r}).") from None
         return self
 
     # ------------------------------------------------------------------------------ ways out

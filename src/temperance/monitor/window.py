@@ -97,6 +97,11 @@ class Window(Estimates):
     segments: dict[str, Estimates] = field(default_factory=dict[str, Estimates])
     alarms: tuple[Alarm, ...] = ()
 
+    @property
+    def severity(self) -> str | None:
+        """Return the severity of the loudest alarm."""
+        return self.alarms[0].severity if self.alarms else None
+
     def __str__(self) -> str:
         """Return the estimates and the alarms, a line each."""
         known = {"accuracy": self.accuracy, "ece": self.ece}

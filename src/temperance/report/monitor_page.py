@@ -132,9 +132,9 @@ def _status(windows: Sequence[Window]) -> dict[str, str]:
         }
     n = len(last.alarms)
     return {
-        "colour": COLOURS[last.alarms[0].severity],
+        "colour": COLOURS[last.severity or "low"],
         "headline": f"{n} alarm{'' if n == 1 else 's'} in the last window, the loudest "
-        f"{last.alarms[0].severity}.",
+        f"{last.severity}.",
         "words": cut(last.alarms[0].text, SENTENCE),
     }
 
