@@ -117,6 +117,18 @@ def test_late_labels_are_used(with_rows):
     assert mon.windows[0] == after
 
 
+def test_labels_count_once_and_segments_stay():
+    mon = monitor()
+    z, y = window(600, signal=1.0, seed=1)
+    mon.add(z, at="2026-11-01", segments=np.arange(600) % 2)
+    few = z[:60], y[:60]
+    once = mon.add(None, at="2026-11-01", labelled=few)
+    assert mon.add(None, at="2026-11-01", labelled=few) == once  # a job that ran again
+    whole = mon.add(z, at="2026-11-01", labelled=few)  # takes the place of what came before
+    assert whole.n_labelled == 60
+    assert set(whole.segments) == {"segment=0", "segment=1"}
+
+
 def test_labels_of_a_date_without_a_window_are_refused():
     with pytest.raises(tp.InputError, match="labelled rows of a window that is there"):
         monitor().add(None, at="2026-11-01", labelled=window(30))

@@ -167,13 +167,13 @@ def _tiles(monitor: Monitor, windows: Sequence[Window]) -> list[dict[str, str]]:
     ]
 
 
-def _rang(window: Window) -> str:
-    """Return the loudest alarm of a window in a few words."""
+def _rang(window: Window) -> tuple[str, str]:
+    """Return how loud a window rang, and what rang loudest."""
     if not window.alarms:
-        return ""
+        return "", ""
     first, more = window.alarms[0], len(window.alarms) - 1
     rest = f" and {more} more" if more else ""
-    return cut(f"{first.severity}: {first.what}{rest}", 2 * LONGEST)
+    return first.severity, cut(f": {first.what}{rest}", 2 * LONGEST)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
