@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from streams_of_windows import window
 
-from temperance.data.source import LabelledSample
+from temperance.data.given import LabelledSample
 from temperance.monitor.change import Chart, Ranks, threshold
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from sklearn.metrics import f1_score, roc_auc_score
 
 import temperance as tp
-from temperance.data.source import LabelledSample
+from temperance.data.given import LabelledSample
 from temperance.monitor.change import Chart, Ranks
 
 if TYPE_CHECKING:

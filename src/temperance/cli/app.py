@@ -171,6 +171,7 @@ def fit(
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
     from temperance.cli import inputs, methods, output
+    from temperance.data.given import fingerprint
     from temperance.io import artefact
 
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
@@ -178,7 +179,7 @@ def fit(
     rows = inputs.read_labelled(val, classes, labels, content=content)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
-    hashed = artefact.fingerprint(rows.logits, rows.labels)
+    hashed = fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
         facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}

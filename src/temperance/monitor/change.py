@@ -30,7 +30,7 @@ from scipy.special import chdtrc, ndtri
 
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.source import Source
-from temperance.data.source import LabelledSample
+from temperance.data.given import LabelledSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

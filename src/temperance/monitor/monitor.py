@@ -25,7 +25,7 @@ from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.prior import Prior, as_prior
 from temperance.data import as_rows
-from temperance.data.source import LabelledSample, draw_rows, read_source
+from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.io import artefact
 from temperance.maps import IDENTITY
 from temperance.monitor import export, state
@@ -198,7 +198,7 @@ class Monitor:
         columns = _columns(segments, rows.n)
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
-        key = hashlib.sha256(f"{when} {artefact.fingerprint(z)}".encode()).hexdigest()[:16]
+        key = hashlib.sha256(f"{when} {fingerprint(z)}".encode()).hexdigest()[:16]
         if segments is None and labelled is None and key in self._by_id():
             return self._window(key)
         name, used = self._in_use(instant(when))
@@ -270,7 +270,7 @@ class Monitor:
         facts = {
             "kind": "labels",
             "window": held[-1].id,
-            "rows": artefact.fingerprint(few.logits, few.labels)[:16],
+            "rows": fingerprint(few.logits, few.labels)[:16],
             "n": len(right),
             "hits": int(right.sum()),
             "by_class": by_class,
