@@ -28,6 +28,7 @@ from temperance.methods.pseudocal import fit_pseudocal
 from temperance.methods.transcal import fit_transcal
 from temperance.methods.utdc import fit_utdc
 from temperance.methods.uts import fit_uts
+from temperance.monitor import Limits, Monitor
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
@@ -82,8 +83,10 @@ __all__ = [
     "InputError",
     "Interval",
     "LabelFreeClassifier",
+    "Limits",
     "MatrixMap",
     "MatrixScaling",
+    "Monitor",
     "NotIdentified",
     "PriorMatchedScaling",
     "Temperature",

@@ -20,10 +20,10 @@ from temperance._core.arrays import (
     as_floating,
     like,
     namespace,
+    softmax,
     to_numpy,
     widened,
 )
-from temperance._core.softmax import softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

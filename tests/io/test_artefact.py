@@ -21,8 +21,8 @@ from safetensors.numpy import save as serialise
 from simulated import logits
 
 import temperance as tp
+from temperance.data.given import fingerprint
 from temperance.io import artefact
-from temperance.io.artefact import fingerprint
 
 SUFFIXES = ["json", "safetensors"]
 SHA = "0" * 64
@@ -177,7 +177,7 @@ def test_a_fingerprint_sees_values_shapes_and_types_and_nothing_else():
 def test_a_fingerprint_of_a_large_array_is_taken_in_parts(monkeypatch):
     z = np.random.default_rng(0).normal(size=(1000, 7))
     whole = fingerprint(z)
-    monkeypatch.setattr(artefact, "BLOCK", 100)
+    monkeypatch.setattr("temperance.data.given.HASHED", 100)
     assert fingerprint(z) == whole
 
 

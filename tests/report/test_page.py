@@ -258,7 +258,7 @@ def test_the_page_has_a_title_a_date_and_the_name_of_the_model():
 
 def test_no_private_words(case):
     kind, cal, _ = case
-    words = Page(report._template("report.html.jinja").render(page_facts(cal, None))).text.lower()
+    words = Page(report.template("report.html.jinja").render(page_facts(cal, None))).text.lower()
     for word in ("typicality", "mended", "held against", "belief", "stretch"):
         assert word not in words
     assert not re.search(r"\bmaps?\b", texts.headline(cal, None) + texts.meaning(cal)), kind

@@ -1,7 +1,8 @@
 """Arrays of every kind, read alike: NumPy, torch, any Array API library, data frames and lists.
 
 Arithmetic on blocks is done in NumPy wherever the memory is the host's; an array that lives on a
-device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace.
+device, or of a dtype that NumPy lacks (bfloat16), keeps its own namespace. The softmax of the
+library is here too, for it takes them all.
 """
 
 from __future__ import annotations
@@ -167,3 +168,23 @@ def as_vector(names: Sequence[Any]) -> NDArray[Any]:
     mixed = np.empty(len(names), dtype=object)
     mixed[:] = list(names)
     return mixed
+
+
+def softmax(logits: Array) -> Array:
+    """Return the softmax over the last axis, of the kind, dtype and device of the input."""
+    xp = namespace(logits)
+    z = widened(logits)
+    e = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
+    return xp.astype(e / xp.sum(e, axis=-1, keepdims=True), logits.dtype)
+
+
+def softmax_at(
+    z: NDArray[Any], temperature: float, bias: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return softmax(z / T + b) in float64."""
+    p: NDArray[np.float64] = np.multiply(z, 1 / temperature, dtype=np.float64)
+    p += bias
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p

@@ -27,7 +27,8 @@ from temperance._core.arrays import is_numpy
 from temperance._core.checks import LARGEST, are_sound
 from temperance._core.kernels_numpy import *  # noqa: F403 - bin_sums
 from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL
-from temperance._core.sums import EvaluationSums, Moments
+from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums
 
 BLOCKS_PER_CALL = 8  # kernels make no copies of a block, so that more blocks cost no memory
 CHUNK = 2_048  # numbers of an array that stays in the first-level cache

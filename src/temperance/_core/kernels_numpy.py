@@ -14,7 +14,8 @@ import numpy as np
 
 from temperance._core.arrays import beside, namespace
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.sums import EvaluationSums, Moments
+from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,9 +1,8 @@
-"""The solvers. Each returns a `Solution` that carries its status."""
+"""Solvers, and the moments that they read. Each returns a `Solution` that carries its status."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ import numpy as np
 from temperance._core.checks import NotIdentified
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 TOLERANCE = 1e-10  # relative error of a minimum
@@ -21,7 +22,53 @@ MAX_STEPS = 60
 FACTORIALS = tuple(math.factorial(r) for r in range(8))
 SLOW = 0.7  # a step that leaves more of the slope is followed by one that narrows the bracket
 
-Moments = Callable[[float], tuple[float, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The weighted NLL of rows at 1/T = β, and what bounds it; ``+`` adds other rows.
+
+    With ``u = (z - max z) / T``, κ_r[u] the cumulants of u under ``p = softmax(u)``, W hard labels,
+    soft labels or any non-negative weights, and ``A = Σ_k W_k``:
+
+        value = Σ A·log Σ exp u - Σ W·u
+        derivatives[0] = Σ A·κ_1[u] - Σ W·u        derivatives[r - 1] = Σ A·κ_r[u],  r = 2 … 6
+
+    The r-th derivative in β is ``derivatives[r - 1]`` divided by β^r. The slopes of the NLL at both
+    ends of the scale decide whether there is a minimum between them. All fields are NaN where a
+    logit is not finite or beyond 1e100.
+    """
+
+    value: float
+    derivatives: tuple[float, ...]
+    slope_at_zero: float
+    """Slope of the NLL in β at β = 0, ``- Σ W (z - mean z)``."""
+    slope_at_infinity: float
+    """Limit of the slope as β grows, ``Σ W (max z - z)``."""
+    logit_range: float
+    """``Σ A (max z - mean z)``."""
+    weight: float
+    """``Σ A``."""
+
+    def __add__(self, other: Moments) -> Moments:
+        pairs = zip(self.derivatives, other.derivatives, strict=True)
+        return Moments(
+            self.value + other.value,
+            tuple(a + b for a, b in pairs),
+            self.slope_at_zero + other.slope_at_zero,
+            self.slope_at_infinity + other.slope_at_infinity,
+            self.logit_range + other.logit_range,
+            self.weight + other.weight,
+        )
+
+    @property
+    def relative(self) -> tuple[float, ...]:
+        """Value and derivatives, as `minimise_in_scale` reads them."""
+        return self.value, *self.derivatives
+
+    @property
+    def are_valid(self) -> bool:
+        """Whether all logits were fit to compute with."""
+        return not math.isnan(self.logit_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +82,7 @@ class Solution:
 
 
 def minimise_in_scale(
-    moments: Moments,
+    moments: Callable[[float], tuple[float, ...]],
     start: float,
     *,
     tolerance: float = TOLERANCE,

@@ -23,7 +23,7 @@ from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
 from temperance.calibrate.source import Source
 from temperance.calibrate.uncertainty import Plausible, plausible_maps
 from temperance.calibrate.verdict import judge
-from temperance.data.source import read_source
+from temperance.data.given import read_source
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
 
 if TYPE_CHECKING:

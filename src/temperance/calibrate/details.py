@@ -6,14 +6,14 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from temperance._version import __version__
 from temperance.calibrate.constants import POLICY
+from temperance.calibrate.problem import Logits
 from temperance.calibrate.result import row_keys, wilson
-from temperance.calibrate.verdict import COVERAGE, N_BINS
-from temperance.io import artefact
-from temperance.metrics import evaluate
-from temperance.metrics.binned import bin_index, unit_edges
+from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, bin_of
+from temperance.data.given import fingerprint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,8 +78,8 @@ def describe(
         "would_change": _would_change(problem),
         "guarantee": "None: every number about the target is an estimate under the assumptions.",
         "fitted_on": {
-            "target": artefact.fingerprint(problem.raw),
-            "source": None if problem.source is None else artefact.fingerprint(*problem.source),
+            "target": fingerprint(problem.raw),
+            "source": None if problem.source is None else fingerprint(*problem.source),
         },
         "versions": {
             "temperance": __version__,
@@ -92,12 +92,12 @@ def describe(
         "confidence_before": float(own.max(axis=1).mean()),
         "confidence_after": float(mapped.max(axis=1).mean()),
         "histograms": {
-            "edges": unit_edges(N_BINS).tolist(),
+            "edges": EDGES.tolist(),
             "target_before": _histogram(own),
             "target_after": _histogram(mapped),
             **_source_bins(source),
         },
-        "source": _source_facts(problem, source),
+        "source": _source_facts(source),
         "labelled": _labelled_facts(problem, before_labels),
         "risk_coverage": _risks(judgement),
         "method": method,
@@ -196,16 +196,14 @@ def _would_change(problem: Problem) -> list[str]:
 
 
 def _histogram(p: Matrix) -> list[int]:
-    return np.bincount(bin_index(p.max(axis=1), N_BINS), minlength=N_BINS).tolist()
+    return np.bincount(bin_of(p.max(axis=1)), minlength=N_BINS).tolist()
 
 
 def _source_bins(source: Source | None) -> dict[str, Any]:
     if source is None:
         return {"source": None, "source_correct": None, "source_confidence": None}
-    p = source.rows.probabilities(1.0)
-    top = p.max(axis=1)
-    place = bin_index(top, N_BINS)
-    right = (source.rows.predicted == source.labels).astype(np.float64)
+    top = source.rows.probabilities(1.0).max(axis=1)
+    place, right = bin_of(top), source.rows.predicted == source.labels
     return {
         "source": np.bincount(place, minlength=N_BINS).tolist(),
         "source_correct": np.bincount(place, right, N_BINS).tolist(),
@@ -213,16 +211,19 @@ def _source_bins(source: Source | None) -> dict[str, Any]:
     }
 
 
-def _source_facts(problem: Problem, source: Source | None) -> dict[str, Any] | None:
-    if source is None or problem.source is None:
+def _source_facts(source: Source | None) -> dict[str, Any] | None:
+    """Return what the labels of the source measure of the model's own probabilities."""
+    if source is None:
         return None
-    measured = evaluate(*problem.source)
+    z, y, n = source.rows.finite, source.labels, len(source.labels)
+    bins = _source_bins(source)
+    right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
     return {
-        "accuracy": measured.accuracy,
-        "nll": measured.nll,
-        "ece": measured.ece,
+        "accuracy": float(right.sum()) / n,
+        "nll": float(np.mean(logsumexp(z, axis=1) - z[np.arange(n), y])),
+        "ece": float(np.abs(right - confidence).sum()) / n,
         "temperature": source.temperature,
-        "confidence": float(source.rows.probabilities(1.0).max(axis=1).mean()),
+        "confidence": float(confidence.sum()) / n,
     }
 
 
@@ -230,10 +231,10 @@ def _labelled_facts(problem: Problem, before: Judgement | None) -> dict[str, Any
     """Return what the labels measure of the model's own predictions, and what was expected."""
     if problem.labelled is None:
         return None
-    measured = evaluate(*problem.labelled)
+    rows, labels = Logits.of(problem.labelled.logits), problem.labelled.labels
     return {
-        "accuracy": list(wilson(measured.accuracy, len(problem.labelled.labels))),
-        "confidence": measured.confidence,
+        "accuracy": list(wilson(float((rows.predicted == labels).mean()), len(labels))),
+        "confidence": float(rows.probabilities(1.0).max(axis=1).mean()),
         "expected": None if before is None else list(before.accuracy_before),
     }
 

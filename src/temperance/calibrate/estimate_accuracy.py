@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import (
     InputError,
     NotIdentified,
@@ -24,12 +25,11 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.softmax import softmax_at
 from temperance.calibrate.accuracy import estimate_with_source
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.source import Source
 from temperance.data import as_rows
-from temperance.data.source import draw_rows, read_source
+from temperance.data.given import draw_rows, read_source
 from temperance.methods.atc import estimate_atc, negative_entropy
 from temperance.methods.cot import estimate_cot, estimate_cott
 from temperance.methods.doc import estimate_doc
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.stats import Interval
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
     from temperance.data.types import LogitsLike, PriorLike, SourceLike
 
     Matrix = NDArray[np.float64]

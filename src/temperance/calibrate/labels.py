@@ -26,7 +26,7 @@ from temperance.calibrate.uncertainty import Plausible, with_maps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
 
     Matrix = NDArray[np.float64]
 

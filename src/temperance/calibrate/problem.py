@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import NotIdentified, check_classes, check_seed
-from temperance._core.softmax import softmax_at
 from temperance.calibrate.constants import NUMERICAL, POLICY
 from temperance.calibrate.prior import Prior, as_prior
 from temperance.data import as_rows
-from temperance.data.source import LabelledSample, draw_rows, read_source
+from temperance.data.given import LabelledSample, draw_rows, read_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

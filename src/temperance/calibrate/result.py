@@ -24,7 +24,7 @@ from temperance._core.checks import (
 )
 from temperance._core.stats import Z90, Interval
 from temperance.calibrate.stored import check_stored
-from temperance.data import as_labelled_rows
+from temperance.data.given import as_labelled_rows, fingerprint
 from temperance.io import artefact
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
@@ -479,7 +479,7 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     rows = as_labelled_rows(logits, labels, classes=names_for(labels, cal.details["classes"]))
     check_same_classes(rows.n_classes, int(cal.details["n_classes"]), "logits")
     block = rows.take(np.arange(rows.n))
-    if artefact.fingerprint(block.logits, block.labels) == cal.details["fitted_on"]["source"]:
+    if fingerprint(block.logits, block.labels) == cal.details["fitted_on"]["source"]:
         raise InputError(
             "logits must be labelled rows of the target. These are the source that the calibration "
             "was fitted with, and say nothing about the shift; measure a map on them with "

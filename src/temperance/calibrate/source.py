@@ -24,7 +24,7 @@ from temperance.supervised.temperature import fit_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
 
     Matrix = NDArray[np.float64]
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import POLICY
-from temperance.metrics.binned import bin_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 N_BINS = 15
+EDGES = np.arange(N_BINS + 1) / N_BINS
 COVERAGE = np.linspace(0.01, 1, 100)
 
 
@@ -116,15 +116,20 @@ def _temperatures(plausible: Plausible) -> Interval:
 def _errors(p: Matrix, right: list[Matrix]) -> Matrix:
     """Return the calibration error of ``p`` if each of the truths held."""
     top = p.max(axis=1)
-    place = bin_index(top, N_BINS)
+    place = bin_of(top)
     gaps = [np.abs(np.bincount(place, top - r, N_BINS)).sum() for r in right]
     return np.array(gaps) / len(p)
+
+
+def bin_of(confidence: Matrix) -> NDArray[np.intp]:
+    """Return the bin of each confidence: (0, 1/15], (1/15, 2/15] and so on."""
+    return np.searchsorted(EDGES[1:-1], confidence)
 
 
 def _noise(p: Matrix) -> float:
     """Return the calibration error that a calibrated model shows by chance on so many rows."""
     top = p.max(axis=1)
-    variance = np.bincount(bin_index(top, N_BINS), top * (1 - top), N_BINS)
+    variance = np.bincount(bin_of(top), top * (1 - top), N_BINS)
     return float(np.sqrt(2 / np.pi * variance).sum()) / len(p)
 
 

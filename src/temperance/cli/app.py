@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from temperance.cli import monitor
 from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import (
     Classes,
@@ -39,6 +40,7 @@ app = App(
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh or fish.")
+app.command(monitor.app)
 
 
 @app.command(sort_key=1, help_epilogue=EXAMPLES["calibrate"])
@@ -169,6 +171,7 @@ def fit(
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
     from temperance.cli import inputs, methods, output
+    from temperance.data.given import fingerprint
     from temperance.io import artefact
 
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
@@ -176,7 +179,7 @@ def fit(
     rows = inputs.read_labelled(val, classes, labels, content=content)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
-    hashed = artefact.fingerprint(rows.logits, rows.labels)
+    hashed = fingerprint(rows.logits, rows.labels)
     artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
         facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}

@@ -48,6 +48,18 @@ the one inside the file is used; without either, no prediction is moved.""",
 
   temperance inspect cal.json
   temperance inspect map.json --json""",
+    "monitor": """Examples:
+
+  temperance monitor start state.jsonl --source val.npz --min-accuracy 0.85
+  temperance monitor add state.jsonl today.parquet --segment site || notify
+  temperance monitor add state.jsonl --at 2026-11-16 --labelled thirty.csv
+  temperance monitor add state.jsonl history.parquet --dates day --every week
+  temperance monitor show state.jsonl --prometheus > temperance.prom
+  temperance monitor report state.jsonl --out monitor.html
+  temperance monitor propose state.jsonl --out cal.json
+  temperance monitor accept state.jsonl
+
+Exit codes: 1 an alarm, or a proposal that is not within the limits.""",
     "demo": """Examples:
 
   temperance demo

@@ -1,16 +1,22 @@
-"""From whatever a user holds to rows."""
+"""From whatever a user holds to rows, and to a sample of bounded size.
+
+A fit or metric begins with `as_rows`. A method that compares a target with a labelled source begins
+with `read_source`, and draws the rows of the target with `draw_rows`; both stop at `sample_size`
+rows, so that a method costs the same for 20,000 rows and for a billion.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch
+from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.array import ArrayRows, file_of
 from temperance.data.base import Rows, rows_per_block
@@ -19,6 +25,9 @@ from temperance.data.stream import StreamRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # budget of one sample
+HASHED = 1 << 24  # bytes hashed at a time
 
 
 def as_rows(
@@ -189,3 +198,145 @@ def is_blocks(values: list[Any]) -> bool:
         parts = cast("list[Any]", first)
         first = parts[0] if parts else None
     return len(getattr(first, "shape", ())) == 2
+
+
+# ------------------------------------------------------------ labelled source, bounded sample
+
+
+class LabelledSample(NamedTuple):
+    """Logits of shape (n, K) and their labels, class indices of shape (n,), in NumPy arrays."""
+
+    logits: NDArray[Any]
+    labels: NDArray[np.int64]
+
+
+class DrawnRows(NamedTuple):
+    """Rows drawn from a larger set: their row numbers, in rising order, and their logits."""
+
+    numbers: NDArray[np.int64]
+    logits: NDArray[Any]
+
+
+def sample_size(rows: Rows) -> int:
+    """Return the largest sample of these rows that a label-free method reads.
+
+    Beyond 20,000 rows the error of every label-free method is larger than the sampling error.
+    """
+    return min(MAX_ROWS, max(MIN_ROWS, MAX_ELEMENTS // rows.n_classes))
+
+
+def draw_rows(rows: Rows, seed: np.random.Generator) -> DrawnRows:
+    """Return at most `sample_size` of the rows, drawn without repetition."""
+    numbers = rows.draw(sample_size(rows), seed)
+    return DrawnRows(numbers, rows.take(numbers).logits)
+
+
+def read_source(
+    source: object,
+    n_classes: int,
+    classes: Sequence[object] | None = None,
+    seed: int | np.random.Generator = 0,
+) -> LabelledSample:
+    """Return a sample of a labelled source, at most `sample_size` rows.
+
+    Parameters
+    ----------
+    source : pair (logits, labels), or labelled rows
+        Whatever `as_source_rows` reads.
+    n_classes : int
+        Number of classes of the target, which the source must share.
+    classes : list, optional
+        Class names in which labels in words are looked up.
+    seed : int or Generator
+        Of the draw, used where there are more rows than `sample_size`.
+    """
+    rows = as_source_rows(source, n_classes, classes)
+    return draw_labelled(rows, np.random.default_rng(seed))
+
+
+def draw_labelled(rows: Rows, seed: np.random.Generator) -> LabelledSample:
+    """Return a sample of labelled rows, at most `sample_size` of them."""
+    return take_labelled(rows, rows.draw(sample_size(rows), seed))
+
+
+def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:
+    """Return the labelled rows of the given row numbers."""
+    block = rows.take(numbers)
+    if block.labels is None:
+        msg = "source must have labels. Got rows without labels instead."
+        raise InputError(msg)
+    return LabelledSample(block.logits, block.labels)
+
+
+def as_source_rows(source: object, n_classes: int, classes: Sequence[object] | None = None) -> Rows:
+    """Return the labelled rows of a source with hard labels and the given number of classes.
+
+    A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
+    Labels in words are looked up in ``classes``.
+    """
+    pair = _split(source)
+    if pair is None:
+        kind = type(source).__name__
+        msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
+        raise InputError(msg)
+    rows = as_labelled_rows(*pair, classes=classes, name="source logits")
+    checks.check_same_classes(rows.n_classes, n_classes, "source logits")
+    if rows.soft:
+        msg = "source labels must be class indices, one per row, not soft labels."
+        raise InputError(msg)
+    return rows
+
+
+def _split(source: object) -> tuple[object, object] | None:
+    """Return logits and labels, or rows and None where the rows bring their labels.
+
+    None is returned for an object that cannot be a source.
+    """
+    if isinstance(source, (tuple, list)):
+        parts: list[object] = list(cast("Iterable[object]", source))
+        first = parts[0] if parts else None
+        if isinstance(first, (tuple, list)) and is_blocks(parts):
+            return parts, None
+        return (parts[0], parts[1]) if len(parts) == 2 else None
+    bare_array = hasattr(source, "ndim") and not hasattr(source, "columns")  # holds no labels
+    readable = callable(source) or is_arrow_dataset(source)
+    labelled = not bare_array and (readable or isinstance(source, (Rows, os.PathLike, Iterable)))
+    return (cast("object", source), None) if labelled else None
+
+
+# ------------------------------------------------------------------------------- fingerprints
+
+
+def fingerprint(*arrays: object) -> str:
+    """Return the sha256 of the values, shapes and dtypes of arrays; None counts as absent.
+
+    >>> import numpy as np
+    >>> z = np.zeros((2, 2))
+    >>> fingerprint(z) == fingerprint(z.copy(order="F")), fingerprint(z) == fingerprint(z + 1)
+    (True, False)
+    """
+    total = hashlib.sha256()
+    for position, values in enumerate(arrays):
+        array = None if values is None else as_array(values)
+        if array is None and values is not None:
+            msg = f"array {position} must be an array. Got {type(values).__name__} instead."
+            raise InputError(msg)
+        total.update(b"absent" if array is None else array_digest(to_numpy(array)))
+    return total.hexdigest()
+
+
+def array_digest(array: NDArray[Any]) -> bytes:
+    """Return the sha256 of the values, the shape and the dtype of an array."""
+    if array.dtype.hasobject:
+        array = np.asarray(array.tolist())
+    if array.dtype.hasobject:
+        msg = "arrays must hold numbers or names. Got objects instead."
+        raise InputError(msg)
+    little = array.dtype.newbyteorder("<")
+    digest = hashlib.sha256(f"{little.str}{array.shape}".encode())
+    rows = np.atleast_1d(array)
+    step = max(1, HASHED // max(1, rows[:1].nbytes))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        digest.update(np.ascontiguousarray(part, dtype=little).tobytes())
+    return digest.digest()

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, is_numpy, to_numpy
+from temperance._core.arrays import is_numpy
 from temperance._core.checks import InputError, decoding, read_bytes, shown_path
 from temperance._version import __version__
+from temperance.data.given import array_digest
 from temperance.io.atomic import check_target, write_bytes
 from temperance.io.strict_json import parse
 from temperance.maps import MAPS, Map
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 FORMAT = "temperance"
 VERSION = 1
 LIMIT = 128 << 20  # bytes; a larger file is no calibration
-BLOCK = 1 << 24  # bytes hashed at a time
 
 
 @runtime_checkable
@@ -188,40 +188,6 @@ def build_map(facts: Mapping[str, Any]) -> Map:
     return make(**parameters)
 
 
-def fingerprint(*arrays: object) -> str:
-    """Return the sha256 of the values, shapes and dtypes of arrays; None counts as absent.
-
-    >>> import numpy as np
-    >>> z = np.zeros((2, 2))
-    >>> fingerprint(z) == fingerprint(z.copy(order="F")), fingerprint(z) == fingerprint(z + 1)
-    (True, False)
-    """
-    total = hashlib.sha256()
-    for position, values in enumerate(arrays):
-        array = None if values is None else as_array(values)
-        if array is None and values is not None:
-            msg = f"array {position} must be an array. Got {type(values).__name__} instead."
-            raise InputError(msg)
-        total.update(b"absent" if array is None else _digest(to_numpy(array)))
-    return total.hexdigest()
-
-
-def _digest(array: NDArray[Any]) -> bytes:
-    if array.dtype.hasobject:
-        array = np.asarray(array.tolist())
-    if array.dtype.hasobject:
-        msg = "arrays must hold numbers or names. Got objects instead."
-        raise InputError(msg)
-    little = array.dtype.newbyteorder("<")
-    digest = hashlib.sha256(f"{little.str}{array.shape}".encode())
-    rows = np.atleast_1d(array)
-    step = max(1, BLOCK // max(1, rows[:1].nbytes))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        digest.update(np.ascontiguousarray(part, dtype=little).tobytes())
-    return digest.digest()
-
-
 # ------------------------------------------------------------------------------------- maps
 
 
@@ -277,7 +243,7 @@ def _hash(facts: Facts, tensors: Tensors) -> str:
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
-        digest.update(name.encode() + _digest(tensors[name]))
+        digest.update(name.encode() + array_digest(tensors[name]))
     return digest.hexdigest()
 
 

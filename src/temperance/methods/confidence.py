@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import NotIdentified, check_number, check_scale, check_seed
 from temperance._core.optimise import root_in_scale
-from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
-from temperance.data.source import draw_rows
+from temperance.data.given import draw_rows
 from temperance.maps import Temperature
 
 if TYPE_CHECKING:

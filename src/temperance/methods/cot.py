@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import InputError
-from temperance._core.softmax import softmax_at
 from temperance.methods.sampling_error import normal_interval, share_interval
 from temperance.methods.transport import solve_transport
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.stats import Interval
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
 
     Matrix = NDArray[np.float64]
 

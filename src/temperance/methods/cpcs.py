@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.optimise import search_in_scale
-from temperance._core.softmax import softmax_at
 from temperance.maps import Temperature
 from temperance.methods.confidence import typical_margin
 from temperance.methods.importance_weights import read_weighted

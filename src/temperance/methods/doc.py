@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from temperance._core.softmax import softmax_at
+from temperance._core.arrays import softmax_at
 from temperance.methods.sampling_error import normal_interval
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.stats import Interval
-    from temperance.data.source import LabelledSample
+    from temperance.data.given import LabelledSample
 
 
 def estimate_doc(target: NDArray[Any], source: LabelledSample, temperature: float) -> Interval:

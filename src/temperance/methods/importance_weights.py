@@ -17,7 +17,7 @@ import numpy as np
 from temperance._core.arrays import as_array, as_floating, to_numpy
 from temperance._core.checks import InputError, check_finite, check_seed
 from temperance.data import as_rows
-from temperance.data.source import as_source_rows, draw_rows, sample_size, take_labelled
+from temperance.data.given import as_source_rows, draw_rows, sample_size, take_labelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,7 +26,7 @@ from temperance._core.checks import (
     check_seed,
 )
 from temperance.data import as_rows
-from temperance.data.source import LabelledSample, draw_rows, read_source
+from temperance.data.given import LabelledSample, draw_rows, read_source
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
 

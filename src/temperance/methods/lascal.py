@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import NotIdentified, check_prior, check_seed
-from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
-from temperance.data.source import draw_rows, read_source
+from temperance.data.given import draw_rows, read_source
 from temperance.maps import Temperature
 from temperance.methods.label_shift import estimate_prior
 from temperance.metrics.binned import bin_index

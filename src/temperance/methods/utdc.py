@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance._core.arrays import softmax_at
 from temperance._core.checks import NotIdentified, check_number, check_seed
 from temperance._core.optimise import search_in_scale
-from temperance._core.softmax import softmax_at
 from temperance.data import as_rows
-from temperance.data.source import LabelledSample, draw_rows, read_source
+from temperance.data.given import LabelledSample, draw_rows, read_source
 from temperance.maps import Temperature
 from temperance.methods.atc import estimate_atc
 from temperance.methods.confidence import typical_margin

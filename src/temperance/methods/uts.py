@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance._core.sums import Moments
+    from temperance._core.optimise import Moments
     from temperance.data.types import LogitsLike, PriorLike
 
     Matrix = NDArray[np.float64]

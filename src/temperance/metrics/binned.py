@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from temperance._core import checks, kernels
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import softmax, to_numpy
 from temperance._core.kernels_numpy import bin_index
-from temperance._core.softmax import softmax
 from temperance.data import as_labelled_rows
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 

@@ -60,7 +60,7 @@ def to_html(
     from temperance.report.context import page_facts
 
     facts = page_facts(calibration, audit, title, model, date)
-    text = _template("report.html.jinja").render(facts)
+    text = template("report.html.jinja").render(facts)
     if path is not None:
         with replacing(path) as file:
             file.write(text.encode())
@@ -71,10 +71,11 @@ def summary_html(calibration: Calibration) -> str:
     """Return the verdict, the estimates and the findings as a fragment for a notebook."""
     from temperance.report.context import page_facts
 
-    return _template("summary.html.jinja").render(page_facts(calibration, None))
+    return template("summary.html.jinja").render(page_facts(calibration, None))
 
 
-def _template(name: str) -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """Return a template of the pages."""
     try:
         import jinja2
     except ImportError as error:

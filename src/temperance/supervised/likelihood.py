@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from temperance._core import kernels
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import softmax, to_numpy
 from temperance._core.checks import NotIdentified
-from temperance._core.softmax import softmax
 from temperance.supervised.separation import MOST, are_separated
 from temperance.supervised.temperature import solve_temperature
 

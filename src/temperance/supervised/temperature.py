@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from temperance._core import kernels
 from temperance._core.checks import InputError, NotIdentified, check_scale
-from temperance._core.optimise import ROUNDING, TOLERANCE, Solution, minimise_in_scale
+from temperance._core.optimise import ROUNDING, TOLERANCE, Moments, Solution, minimise_in_scale
 from temperance.data import Rows, as_labelled_rows
 from temperance.maps import Temperature
 
 if TYPE_CHECKING:
-    from temperance._core.sums import Moments
     from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 MARGIN = 4.0  # mean of max z - mean z under a typical optimum

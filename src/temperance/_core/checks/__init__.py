@@ -17,6 +17,7 @@ from temperance._core.checks.files import (
     shown_path,
 )
 from temperance._core.checks.labels import (
+    by_column,
     check_classes,
     check_indices,
     check_labels,
@@ -24,6 +25,10 @@ from temperance._core.checks.labels import (
     check_sample_weight,
     check_weight_sum,
     check_weights,
+    class_keys,
+    class_order,
+    names_for,
+    plain_numbers,
     read_labels,
 )
 from temperance._core.checks.logits import (
@@ -40,13 +45,6 @@ from temperance._core.checks.logits import (
     check_simplex,
     check_values,
     masked,
-)
-from temperance._core.checks.named import (
-    by_column,
-    class_keys,
-    class_order,
-    names_for,
-    plain_numbers,
 )
 from temperance._core.checks.scalars import (
     check_callable,

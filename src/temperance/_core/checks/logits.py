@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from temperance._core.arrays import (
     widened,
 )
 from temperance._core.checks.errors import InputError
-from temperance._core.checks.named import check_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,6 +78,28 @@ def check_logits(logits: object, name: str = "logits") -> Array:
         )
         raise InputError(msg)
     return z
+
+
+def check_header(table: object, name: str) -> None:
+    """Raise when a data frame names its columns as files do, and they are not those, in order.
+
+    A file is read by these names; a frame is read as it stands.
+    """
+    header = getattr(table, "column_names", getattr(table, "columns", None))
+    if header is None or callable(header):
+        return
+    names = [str(column) for column in header]
+    k = sum(re.fullmatch(r"logit_\d{1,9}", column) is not None for column in names)
+    wanted = [f"logit_{i}" for i in range(k)]
+    if k and names != wanted:
+        others = [column for column in names if column not in wanted]
+        shown = ", ".join(repr(column) for column in (others or names)[:6])
+        msg = (
+            f"{name} must have the columns logit_0 to logit_{k - 1} in this order and no others. "
+            f"Got {shown}{', …' if len(others or names) > 6 else ''}"
+            f"{' too' if others else ''}; select the columns by name first."
+        )
+        raise InputError(msg)
 
 
 def _kind_of(values: object, array: Array | None) -> str:

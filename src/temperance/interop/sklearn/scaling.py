@@ -20,7 +20,7 @@ from temperance._core import checks
 from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
 from temperance.calibrate.prior import in_columns
 from temperance.calibrate.prior_matched import fit_prior_matched
-from temperance.data.source import as_source_rows
+from temperance.data.given import as_source_rows
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector

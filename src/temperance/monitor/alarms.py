@@ -1,0 +1,198 @@
+"""What rings: a limit that an estimate is beyond for certain, a change, or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from temperance._core.checks import InputError, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from temperance._core.stats import Interval
+    from temperance.monitor.change import Change
+    from temperance.monitor.window import Estimates
+
+SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
+"""Estimated loss, as a share of the rows, from which an alarm is called so."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a model in use has to keep to.
+
+    Parameters
+    ----------
+    accuracy : float, optional
+        Smallest share of right predictions.
+    ece : float, optional
+        Largest calibration error.
+    recall : dict of float, optional
+        Smallest recall by class.
+    """
+
+    accuracy: float | None = None
+    ece: float | None = None
+    recall: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        for name in ("accuracy", "ece"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), f"limits.{name}", low=0, high=1)
+        recall = {str(name): value for name, value in (self.recall or {}).items()}
+        for name, value in recall.items():
+            check_number(value, f"limits.recall[{name!r}]", low=0, high=1)
+        object.__setattr__(self, "recall", recall)
+
+    def check_classes(self, classes: list[str]) -> None:
+        """Raise for a limit on the recall of a class that is not there."""
+        for name in self.recall:
+            if name not in classes:
+                shown = ", ".join(classes[:5])
+                msg = f"limits.recall must name classes of the model: {shown}, … Got {name!r}."
+                raise InputError(msg)
+
+    def of(self, accuracy: Any, ece: Any, recall: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the name, the estimate and the limit of each limit."""
+        if self.accuracy is not None:
+            yield "accuracy", accuracy, self.accuracy
+        if self.ece is not None:
+            yield "calibration error", ece, self.ece
+        for name, limit in self.recall.items():
+            yield f"recall of {name}", recall.get(name), limit
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something to look at.
+
+    Attributes
+    ----------
+    at : str
+        Date of the window.
+    kind : {"limit", "change", "refused"}
+    what : str
+        The metric, or what changed: "accuracy", "recall of ash", "confidence, class mix" …
+    severity : {"low", "medium", "high", "critical"}
+    loss : float or None
+        Estimated loss: of accuracy against the reference where something changed, else the distance
+        from the limit. None where nothing can be estimated.
+    segment : str or None
+        ``"column=value"``; None for the whole window.
+    classes : tuple of str
+        Where the change is largest.
+    text, advice : str
+        A sentence each.
+    label_next : tuple of int
+        Rows of the window to label, best first.
+    """
+
+    at: str
+    kind: str
+    what: str
+    severity: str
+    loss: float | None
+    segment: str | None
+    classes: tuple[str, ...]
+    text: str
+    advice: str
+    label_next: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """Return the severity and the sentence."""
+        return f"{self.severity}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something rings: a window, or a segment of it."""
+
+    at: str
+    segment: str | None
+    held: Estimates
+
+    def alarm(self, kind: str, what: str, loss: float | None, text: str, **other: Any) -> Alarm:
+        """Return an alarm at this place."""
+        where = "" if self.segment is None else f" (segment {self.segment})"
+        rows = self.held.label_next
+        label = (
+            f"Label rows {', '.join(map(str, rows[:5]))}, … of this window and add them with "
+            "labelled=."
+            if rows
+            else "Label rows of this window at random and add them with labelled=."
+        )
+        return Alarm(
+            at=self.at,
+            kind=kind,
+            what=what,
+            severity=_severity(loss),
+            loss=loss,
+            segment=self.segment,
+            classes=other.get("classes", ()),
+            text=f"{self.at}{where}: {text}",
+            advice=f"{other['advice']} {label}",
+            label_next=rows,
+        )
+
+
+def _severity(loss: float | None) -> str:
+    if loss is None:
+        return "high"
+    return next(name for name, least in reversed(SEVERITIES.items()) if loss >= least or not least)
+
+
+def limit_alarms(place: Place, limits: Limits) -> Iterator[Alarm]:
+    """Yield the limits that the whole interval of an estimate is beyond."""
+    held = place.held
+    for what, found, limit in limits.of(held.accuracy, held.ece, held.recall):
+        if found is None:
+            continue
+        largest = what == "calibration error"
+        if found.low > limit if largest else found.high < limit:
+            loss = abs(found.value - limit)
+            side = "above" if largest else "below"
+            advice = "Propose a new map." if largest else "Look at the rows."
+            text = f"{what} is {_percent(found)}, {side} the limit of {limit:.1%}."
+            classes = (what.removeprefix("recall of "),) if what.startswith("recall") else ()
+            yield place.alarm("limit", what, loss, text, classes=classes, advice=advice)
+
+
+def change_alarms(
+    place: Place, changes: list[Change], names: list[str], home: float | None
+) -> Iterator[Alarm]:
+    """Yield one alarm for all that changed; ``home`` is the accuracy of the reference."""
+    if not changes:
+        return
+    here = place.held.accuracy
+    loss = None if here is None or home is None else max(home - here.value, 0.0)
+    said = [_sentence(change, [names[k] for k in change.classes]) for change in changes]
+    if loss is not None:
+        said.append(f"Estimated loss of accuracy: {loss:.1%}.")
+    classes = tuple(dict.fromkeys(names[k] for change in changes for k in change.classes))
+    what = ", ".join(change.what for change in changes)
+    advice = "Find out what changed in the data before you change the model."
+    yield place.alarm("change", what, loss, " ".join(said), classes=classes, advice=advice)
+
+
+def _sentence(change: Change, classes: list[str]) -> str:
+    listed = ", ".join(classes)
+    if change.what == "class mix":
+        most = f", most of all {listed}" if classes else ""
+        return f"{change.now:.1%} of the predictions moved to other classes{most}."
+    way = "fell" if change.direction < 0 else "rose"
+    most = f", most of all where {listed} is predicted" if classes else ""
+    return f"{change.what} {way}, mean rank {change.now:.2f} after {change.before:.2f}{most}."
+
+
+def refusals(place: Place) -> Iterator[Alarm]:
+    """Yield a window of which nothing can be said; too few rows are no alarm."""
+    fatal = [f for f in place.held.findings if f.severity == "refuse" and f.code != "TP301"]
+    if place.held.verdict == "refused" and place.held.accuracy is None:
+        for finding in fatal[:1]:
+            text = f"nothing can be estimated. {finding.title}"
+            yield place.alarm("refused", finding.code, None, text, advice=finding.advice)
+
+
+def _percent(found: Interval) -> str:
+    return f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"

@@ -1,0 +1,161 @@
+"""The file of a monitor: one record a line, each with its checksum, only ever appended.
+
+A line is ``{"sha256":"0123456789abcdef","record":{...}}``; the checksum is that of the bytes of the
+record. The first record holds the settings and the source. A writer holds a lock on the file while
+it appends what is missing and flushes it to the disk: two writers leave the records of both. A
+process that is killed leaves at most one incomplete line, the last one, which the next reader
+leaves out and the next writer cuts off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from temperance._core.checks import InputError, opened, shown_path
+from temperance.io.atomic import check_target
+from temperance.io.strict_json import parse
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: let one process write at a time there
+    fcntl = None
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    Record = dict[str, Any]
+    Records = dict[str, Record]
+
+FORMAT, VERSION = "temperance-monitor", 1
+HEAD, MIDDLE = b'{"sha256":"', b'","record":'
+DIGITS = 16  # of the checksum
+SIGNIFICANT = 5  # digits of a number in a record
+
+
+def digest(record: Record) -> str:
+    """Return the checksum under which a record is known."""
+    return hashlib.sha256(_text(record)).hexdigest()[:DIGITS]
+
+
+def _text(record: Record) -> bytes:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+
+
+def rounded(value: Any) -> Any:
+    """Return facts with five significant digits, as a file keeps them."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT}g}")
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def read(path: str | os.PathLike[str]) -> Records:
+    """Return the records of a file, by checksum and in their order; say if the last is torn."""
+    with opened(path) as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
+        records, good = _decode(file.read(), path)
+    if good is not None:
+        warnings.warn(
+            f"the last line of {shown_path(path)} is not complete, because its writer was stopped: "
+            "it is left out. Add that window again.",
+            stacklevel=3,
+        )
+    return records
+
+
+def write(path: str | os.PathLike[str], records: Records) -> None:
+    """Append the records that a file lacks; create the file where there is none."""
+    first = next(iter(records))
+    target = check_target(path)
+    with _locked(target) as file:
+        held, good = _decode(file.read(), path)
+        if held and next(iter(held)) != first:
+            raise InputError(
+                f"path must be a new file, or the state of the same monitor. Got "
+                f"{shown_path(path)}, which has another source or other settings. Write elsewhere."
+            )
+        if good is not None:
+            file.truncate(good)
+        file.seek(0, os.SEEK_END)
+        lines = (_line(record) for key, record in records.items() if key not in held)
+        file.write(b"".join(lines))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _line(record: Record) -> bytes:
+    return HEAD + digest(record).encode() + MIDDLE + _text(record) + b"}\n"
+
+
+@contextmanager
+def _locked(target: Path) -> Generator[IO[bytes]]:
+    """Open a file for appending, for one writer at a time."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(target, flags, 0o666), "r+b") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    if os.name == "posix":  # the name of a new file
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _decode(data: bytes, path: object) -> tuple[Records, int | None]:
+    """Return the records, and where the last line begins if it is torn."""
+    records: Records = {}
+    start = 0
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines[:-1]):
+        record = _record(line)
+        if record is None and number == len(lines) - 2 and not lines[-1] and _may_be_torn(line):
+            return records, start
+        if record is None:
+            raise InputError(
+                f"path must be the state of a monitor. Line {number + 1} of {shown_path(path)} does"
+                " not match its own checksum: the file was damaged or edited, or is none of ours."
+            )
+        if not records:
+            _check_version(record, path)
+        records[digest(record)] = record
+        start += len(line) + 1
+    if lines[-1] and not _may_be_torn(lines[-1]):
+        raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
+    return records, start if lines[-1] else None
+
+
+def _may_be_torn(line: bytes) -> bool:
+    """Return whether a line may be the beginning of one of ours, and not the text of others."""
+    written = line.rstrip(b"\0")  # a file system may have made room before it wrote
+    return written[: len(HEAD)] == HEAD[: len(written)]
+
+
+def _record(line: bytes) -> Record | None:
+    """Return the record of a line, or None for a line that is damaged."""
+    begin = len(HEAD) + DIGITS + len(MIDDLE)
+    body = line[begin:-1]
+    whole = line.startswith(HEAD) and line[begin - len(MIDDLE) : begin] == MIDDLE
+    if not (whole and hashlib.sha256(body).hexdigest()[:DIGITS].encode() == line[11:27]):
+        return None
+    record = parse(body)
+    return record if isinstance(record, dict) else None
+
+
+def _check_version(record: Record, path: object) -> None:
+    if record.get("format") != FORMAT:
+        raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
+    if record["version"] > VERSION:
+        raise InputError(
+            f"path must be a state of format {VERSION} or older. {shown_path(path)} has format "
+            f"{record['version']}: update temperance."
+        )

@@ -1,0 +1,119 @@
+"""From records to windows with alarms, in the order of their dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from temperance._core.checks import InputError
+from temperance.calibrate.constants import POLICY
+from temperance.calibrate.result import Finding
+from temperance.monitor.alarms import Place, change_alarms, limit_alarms, refusals
+from temperance.monitor.change import Chart, Ranks, Tally
+from temperance.monitor.window import Estimates, Window, read, with_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from temperance.monitor.alarms import Alarm, Limits
+
+    Record = dict[str, Any]
+
+
+def moment(at: object) -> str:
+    """Return a date, or a date and time, in ISO 8601."""
+    text = at if isinstance(at, str) else at.isoformat() if hasattr(at, "isoformat") else str(at)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        parsed = dt.datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {at!r} instead."
+        raise InputError(msg) from None
+    only_date = len(text) <= len("2026-W47-1") and parsed.time() == dt.time()
+    return parsed.date().isoformat() if only_date else parsed.isoformat(timespec="seconds")
+
+
+def instant(at: str) -> dt.datetime:
+    """Return a moment as a point in time; without a zone it is UTC."""
+    parsed = dt.datetime.fromisoformat(at)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+
+
+def place_of(record: Record) -> tuple[dt.datetime, str]:
+    """Return where a window stands among all."""
+    return instant(record["at"]), record["id"]
+
+
+class Timeline:
+    """Windows one after the other, with what is remembered from one to the next.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The source.
+    home : float
+        Accuracy of the source.
+    """
+
+    def __init__(
+        self, ranks: Ranks, home: float, limits: Limits, false_alarms_per: float, names: list[str]
+    ) -> None:
+        self._ranks, self._limits, self._names = ranks, limits, names
+        self._per = false_alarms_per
+        self._chart, self._home = Chart(ranks.own, ranks.variance), home
+        self._segments: dict[str, tuple[Chart, float | None]] = {}
+        self.windows: list[Window] = []
+        self.last: tuple[dt.datetime, str] | None = None
+
+    def restart(self, accepted: Record) -> None:
+        """Measure change from a window on, whose calibration was accepted."""
+        self._chart.restart(Tally.from_dict(accepted["change"]))
+        self._home = float(accepted["estimates"]["proposed"]["accuracy"][0])
+        self._segments = {}
+
+    def step(self, record: Record, labels: list[Record]) -> None:
+        """Add the next window."""
+        facts = record["calibration"]
+        mix = zip(self._names, facts["details"]["predicted_mix"], strict=True)
+        held = read(record["estimates"]) | {
+            "mix": {name: share for name, share in mix if share},
+            "findings": tuple(Finding(**one) for one in facts["findings"]),
+            "label_next": tuple(facts["details"]["label_next"]),
+        }
+        for late in labels:
+            held = with_labels(held, late)
+        n_labelled = record["n_labelled"] + sum(late["n"] for late in labels)
+        segments = {
+            key: Estimates(
+                **read(part["estimates"]),
+                findings=tuple(Finding(**one) for one in part["findings"]),
+                label_next=tuple(part["label_next"]),
+            )
+            for key, part in record["segments"].items()
+        }
+        window = Window(
+            **held, at=record["at"], id=record["id"], n_labelled=n_labelled, segments=segments
+        )
+        alarms = list(self._ring(window, record))
+        alarms.sort(key=lambda one: (one.loss is not None, -(one.loss or 0.0)))
+        object.__setattr__(window, "alarms", tuple(alarms))
+        self.windows.append(window)
+        self.last = place_of(record)
+
+    def _ring(self, window: Window, record: Record) -> Iterator[Alarm]:
+        place = Place(window.at, None, window)
+        yield from refusals(place)
+        yield from limit_alarms(place, self._limits)
+        parts = record["segments"]
+        time = self._per * (2 if parts else 1)  # half of the false alarms are left to segments
+        changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
+        yield from change_alarms(place, changes, self._names, self._home)
+        for key, part in parts.items():
+            place = Place(window.at, key, window.segments[key])
+            yield from limit_alarms(place, self._limits)
+            chart, home = self._segments.get(key, (Chart(Tally(), self._ranks.variance), None))
+            tally = Tally.from_dict(part["change"])
+            changes = chart.step(tally, time * len(parts), POLICY.least_rows)
+            yield from change_alarms(place, changes, self._names, home)
+            known = place.held.accuracy
+            first = known.value if home is None and known is not None else home
+            self._segments[key] = chart, first

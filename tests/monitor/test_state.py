@@ -1,0 +1,179 @@
+"""The file of a monitor: killed processes, two writers, torn and damaged lines, merging."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from streams_of_windows import window
+
+import temperance as tp
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+WRITER = """
+import sys
+sys.path.insert(0, {helpers!r})
+from streams_of_windows import window
+import temperance as tp
+mon = tp.Monitor.load(sys.argv[1])
+for i in range(int(sys.argv[2]), int(sys.argv[3])):
+    mon.add(window(40, seed=i)[0], at=f"2026-{{1 + i // 28:02}}-{{1 + i % 28:02}}")
+    mon.save(sys.argv[1])
+    print(i, flush=True)
+"""
+
+
+@pytest.fixture
+def begun(tmp_path):
+    path = tmp_path / "state.jsonl"
+    mon = tp.Monitor(source=window(400, seed=1), limits=tp.Limits(accuracy=0.8))
+    mon.add(window(100, seed=2)[0], at="2025-12-31")
+    mon.save(path)
+    return path
+
+
+def writer(path, first, last):
+    code = WRITER.format(helpers=str(HELPERS))
+    arguments = [sys.executable, "-c", code, str(path), str(first), str(last)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path):
+    mon = tp.Monitor(
+        source=window(400, seed=1),
+        prior=tp.about([0.25] * 4, rows=50),
+        classes=list("abcd"),
+        limits=tp.Limits(accuracy=0.8, recall={"b": 0.5}),
+        false_alarms_per=100,
+    )
+    z, y = window(200, signal=1.0, seed=2)
+    mon.add(z, at="2026-11-01T10:00:00+02:00", segments=y, labelled=(z[:30], y[:30]))
+    mon.accept(mon.propose())
+    mon.add(window(200, seed=3)[0], at="2026-11-02")
+    path = tmp_path / "s"
+    mon.save(path)
+    again = tp.Monitor.load(path)
+    assert (again.windows, again.alarms, again.history) == (mon.windows, mon.alarms, mon.history)
+    assert (again.limits, again.false_alarms_per, again.map) == (mon.limits, 100, mon.map)
+    more = window(200, seed=4)[0]
+    assert again.add(more, at="2026-11-03") == mon.add(more, at="2026-11-03")
+    assert again.propose().calibration.map.parameters().keys() == {"temperature", "bias"}
+
+
+def test_a_proposal_from_a_file_can_be_saved_and_applied(begun, tmp_path):
+    proposal = tp.Monitor.load(begun).propose()
+    proposal.calibration.save(tmp_path / "cal.json")
+    z = window(10)[0]
+    loaded = tp.load(tmp_path / "cal.json")
+    assert (loaded.predict_proba(z) == proposal.calibration.predict_proba(z)).all()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_killed_process_loses_no_window_that_was_saved(begun):
+    process = writer(begun, 0, 300)
+    said = [process.stdout.readline() for _ in range(3)]
+    time.sleep(0.02)  # somewhere in the next window
+    process.send_signal(signal.SIGKILL)
+    said += process.stdout.readlines()
+    process.stdout.close()
+    process.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        held = tp.Monitor.load(begun)
+    assert len(held.windows) in {len(said) + 1, len(said) + 2}  # saved, and not said before the end
+    held.add(window(50, seed=99)[0], at="2026-12-31")
+    held.save(begun)
+    assert tp.Monitor.load(begun).windows[-1].at == "2026-12-31"
+
+
+def test_two_writers_keep_the_windows_of_both(begun):
+    both = [writer(begun, 0, 6), writer(begun, 100, 106)]
+    for process in both:
+        assert len(process.communicate()[0].split()) == 6
+        assert process.returncode == 0
+    assert len(tp.Monitor.load(begun).windows) == 1 + 12
+
+
+@pytest.mark.parametrize("cut", [1, 2, 500, 2000])
+def test_a_torn_last_line_is_dropped_and_said(begun, cut):
+    mon = tp.Monitor.load(begun)
+    mon.add(window(60, seed=5)[0], at="2026-01-02")
+    mon.save(begun)
+    whole = begun.read_bytes()
+    begun.write_bytes(whole[:-cut])
+    with pytest.warns(UserWarning, match="not complete"):
+        torn = tp.Monitor.load(begun)
+    assert [w.at for w in torn.windows] == ["2025-12-31"]
+    torn.add(window(60, seed=5)[0], at="2026-01-02")
+    torn.save(begun)
+    assert tp.Monitor.load(begun).windows == mon.windows
+
+
+def test_a_torn_first_line_is_written_again(tmp_path):
+    mon, path = tp.Monitor(source=window(400, seed=1)), tmp_path / "s"
+    mon.save(path)
+    path.write_bytes(path.read_bytes()[:100])
+    mon.save(path)
+    assert tp.Monitor.load(path).classes == mon.classes
+
+
+def test_damage_inside_is_refused_with_the_line(begun):
+    mon = tp.Monitor.load(begun)
+    mon.add(window(60, seed=5)[0], at="2026-01-02")
+    mon.save(begun)
+    lines = begun.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"2025-12-31", b"2025-12-30", 1)
+    begun.write_bytes(b"".join(lines))
+    with pytest.raises(tp.InputError, match="Line 2 of"):
+        tp.Monitor.load(begun)
+
+
+def test_a_sound_line_with_wrong_facts_is_refused(begun):
+    from temperance.monitor import state
+
+    records = state.read(begun)
+    state.write(begun, records | {"": {"kind": "window", "id": "x", "at": "2026-01-01"}})
+    with pytest.raises(tp.InputError, match="lacks a fact"):
+        tp.Monitor.load(begun)
+
+
+def test_states_of_two_machines_are_merged(begun, tmp_path):
+    here, there = tp.Monitor.load(begun), tp.Monitor.load(begun)
+    here.add(window(60, seed=5)[0], at="2026-01-03")
+    there.add(window(60, signal=0.0, seed=6)[0], at="2026-01-02")
+    there.save(tmp_path / "there")
+    here.merge(tp.Monitor.load(tmp_path / "there"))
+    assert [w.at for w in here.windows] == ["2025-12-31", "2026-01-02", "2026-01-03"]
+    with pytest.raises(tp.InputError, match="same source and settings"):
+        here.merge(tp.Monitor(source=window(400, seed=2)))
+
+
+def test_nothing_else_is_written_over(tmp_path, begun):
+    other = tmp_path / "letter.txt"
+    other.write_text("Dear Sir\n")
+    mon = tp.Monitor(source=window(400, seed=2))
+    for path in (other, begun):
+        before = path.read_bytes()
+        with pytest.raises(tp.InputError):
+            mon.save(path)
+        assert path.read_bytes() == before
+    with pytest.raises(tp.InputError):
+        tp.Monitor.load(other)
+    with pytest.raises(tp.InputError):
+        tp.Monitor.load(tmp_path / "nowhere")
+
+
+def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+    from temperance.monitor import state
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "VERSION", 2)
+        tp.Monitor(source=window(400, seed=2)).save(tmp_path / "s")
+    with pytest.raises(tp.InputError, match="update temperance"):
+        tp.Monitor.load(tmp_path / "s")
