@@ -92,18 +92,19 @@ def test_a_class_that_never_occurs(scene, answers, name, logit):
     assert numbers(other) == pytest.approx(numbers(answers[name]), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in {"labels", "all"}])
+@pytest.mark.parametrize("name", NAMES)
 def test_masks_of_any_size(scene, name):
-    def masked(value):
-        def put(z):
-            few = np.random.default_rng(2).random(z.shape) < 0.1
-            few[np.arange(len(z)), z.argmax(axis=1)] = False  # the prediction stays possible
-            return np.where(few, value, z)
+    def put(z, y, value):
+        few = np.random.default_rng(2).random(z.shape) < 0.1
+        few[np.arange(len(z)), z.argmax(axis=1)] = False  # prediction and label stay possible
+        few[np.arange(len(z)), y] = False
+        return np.where(few, value, z)
 
-        return put
-
-    sizes = (-1e5, float(np.finfo(np.float32).min), -np.inf)
-    found = [calibrated(changed(scene, masked(value)), name) for value in sizes]
+    found = []
+    for value in (-1e5, float(np.finfo(np.float32).min), -np.inf):
+        target = put(scene.target, scene.labels, value)
+        source = put(*scene.source, value), scene.source[1]
+        found.append(calibrated(replace(scene, target=target, source=source), name))
     for other in found[1:]:
         assert other.verdict == found[0].verdict
         assert numbers(other) == pytest.approx(numbers(found[0]), abs=1e-6)
