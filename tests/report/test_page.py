@@ -240,7 +240,7 @@ def test_without_evidence_the_words_agree_with_the_map_that_is_applied():
     cal = calibration("no evidence")
     said = texts.meaning(cal)
     assert texts.percent(cal.details["confidence_after"]) in said
-    for share, words in ((0.6, "60%, which is not certain"), (0.85, "85%, but the gain is")):
+    for share, words in ((0.6, "60%, which is not certain"), (0.95, "95%, but the gain is")):
         details = cal.details | {"probability_of_gain": share}
         assert words in texts.meaning(replace(cal, details=details))
     assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]

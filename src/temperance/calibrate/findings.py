@@ -18,6 +18,7 @@ import numpy as np
 
 from temperance.calibrate.accuracy import log_odds, share_similar
 from temperance.calibrate.constants import POLICY
+from temperance.calibrate.problem import thin
 from temperance.calibrate.result import Finding
 
 if TYPE_CHECKING:
@@ -239,15 +240,17 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
     """
     if e.source is None:
         return
-    rows, labels = e.source.rows, e.source.labels
+    some = thin(e.source.rows)
+    rows, labels = e.source.rows.take(some), e.source.labels[some]
     n, p = len(rows), rows.probabilities(rows.scale or 1.0)
-    d = p - p.mean(axis=0) - (p @ e.source.mix)[:, None] + p.mean(axis=0) @ e.source.mix
-    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * e.source.mix)))
+    mix = np.bincount(labels, minlength=rows.n_classes) / n
+    d = p - p.mean(axis=0) - (p @ mix)[:, None] + p.mean(axis=0) @ mix
+    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * mix)))
     above = float(np.sum(d[np.arange(n), labels]))
     if above <= UNRELATED * error:
         yield found(
             "TP503",
-            accuracy=float((rows.predicted == labels).mean()),
+            accuracy=float((e.source.rows.predicted == e.source.labels).mean()),
             standard_errors=above / error if error > 0 else 0.0,
         )
 

@@ -105,9 +105,8 @@ def load(name: str) -> Table:
 
 
 def class_mix() -> np.ndarray[Any, Any]:
-    """Return the share of each digit, which the clerk who scans them knows from before."""
-    source = load("source")
-    return np.bincount(_labels(source), minlength=10) / source.n
+    """Return the share of each digit that the clerk expects: all are equally frequent."""
+    return np.full(10, 0.1)
 
 
 def _labels(table: Table) -> Any:

@@ -86,6 +86,17 @@ def pair_of(table: formats.Table | None) -> Any:
     return None if table is None else (table.logits, table.labels)
 
 
+def read_features(paths: tuple[Path, Path] | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the features of target and source, mapped from two .npy files."""
+    if paths is None:
+        return None
+    for path in paths:
+        if path.suffix != ".npy":
+            msg = f"--features must be two .npy files, of target and source. Got {path.name!a}."
+            raise InputError(msg)
+    return formats.read_array(paths[0]), formats.read_array(paths[1])
+
+
 def read_classes(text: str) -> list[str]:
     """Return class names from a JSON list in a file, or from ``cat,dog,owl``."""
     if not text.endswith(".json"):
