@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import ot
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.special import softmax
@@ -102,6 +102,7 @@ def test_the_interval_is_that_of_the_bootstrap():
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
+@example(250)
 def test_cot_is_at_most_the_mean_confidence(seed):
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(1, 60)), int(rng.integers(2, 8))
