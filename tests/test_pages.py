@@ -18,7 +18,7 @@ from temperance.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-ELSEWHERE = {"torch.md", "tracking.md"}  # test_torch_export, test_tracking
+ELSEWHERE = {"torch.md", "tracking.md", "monitoring.md"}  # test_torch_export, …_tracking, …_guide
 SLOW = {"experiments.md"}  # trains a network
 
 

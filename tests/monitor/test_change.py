@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from streams_of_windows import window
 
-from temperance.calibrate.source import Source
 from temperance.data.given import LabelledSample
 from temperance.monitor.change import Chart, Ranks, threshold
 
 
 def chart_of(source):
-    ranks = Ranks(Source.of(LabelledSample(*source)))
+    ranks = Ranks(LabelledSample(*source))
     return ranks, Chart(ranks.own, ranks.variance)
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from streams_of_windows import window
 
@@ -114,6 +115,18 @@ def test_late_labels_are_used(with_rows):
     assert after.n_labelled == len(few)
     assert len(mon.windows) == 2
     assert mon.windows[0] == after
+
+
+def test_labels_count_once_and_segments_stay():
+    mon = monitor()
+    z, y = window(600, signal=1.0, seed=1)
+    mon.add(z, at="2026-11-01", segments=np.arange(600) % 2)
+    few = z[:60], y[:60]
+    once = mon.add(None, at="2026-11-01", labelled=few)
+    assert mon.add(None, at="2026-11-01", labelled=few) == once  # a job that ran again
+    whole = mon.add(z, at="2026-11-01", labelled=few)  # takes the place of what came before
+    assert whole.n_labelled == 60
+    assert set(whole.segments) == {"segment=0", "segment=1"}
 
 
 def test_labels_of_a_date_without_a_window_are_refused():
@@ -228,6 +241,16 @@ def test_bad_input_is_refused_with_a_sentence(change, words):
     arguments = {"logits": window(500)[0], "at": "2026-11-01"} | change
     with pytest.raises(tp.InputError, match=words):
         monitor().add(**arguments)
+
+
+def test_large_windows_are_read_as_large_data_are(tmp_path):
+    z, _ = window(900, seed=1)
+    expected = monitor().add(z, at="2026-11-01")
+    table = pd.DataFrame(z, columns=[f"logit_{k}" for k in range(4)])
+    table.to_parquet(tmp_path / "day.parquet")
+    dask = pytest.importorskip("dask.array")
+    for rows in (tmp_path / "day.parquet", dask.from_array(z, chunks=(100, 4)), [z[:500], z[500:]]):
+        assert monitor().add(rows, at="2026-11-01").accuracy == expected.accuracy
 
 
 def test_limits_are_checked():

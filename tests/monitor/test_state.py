@@ -134,6 +134,15 @@ def test_damage_inside_is_refused_with_the_line(begun):
         tp.Monitor.load(begun)
 
 
+def test_a_sound_line_with_wrong_facts_is_refused(begun):
+    from temperance.monitor import state
+
+    records = state.read(begun)
+    state.write(begun, records | {"": {"kind": "window", "id": "x", "at": "2026-01-01"}})
+    with pytest.raises(tp.InputError, match="lacks a fact"):
+        tp.Monitor.load(begun)
+
+
 def test_states_of_two_machines_are_merged(begun, tmp_path):
     here, there = tp.Monitor.load(begun), tp.Monitor.load(begun)
     here.add(window(60, seed=5)[0], at="2026-01-03")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,9 +15,7 @@ from temperance.cli.examples import EXAMPLES
 from temperance.cli.options import Classes, Json, OptionalOut, Out, Probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from temperance.monitor import Alarm, Monitor, Window
+    from temperance.monitor import Monitor, Window
 
 app = App(
     name="monitor",
@@ -25,6 +25,8 @@ app = App(
 )
 SHOWN = 12  # windows that are listed
 MARKS = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
+State = Annotated[Path, Parameter(help="What 'temperance monitor start' has begun.")]
+Flag = Parameter(negative="", show_default=False)
 
 
 @app.command(sort_key=1)
@@ -34,10 +36,10 @@ def start(
     *,
     source: Path,
     prior: str | None = None,
-    min_accuracy: Annotated[float | None, Parameter(name="--min-accuracy")] = None,
-    max_ece: Annotated[float | None, Parameter(name="--max-ece")] = None,
-    min_recall: Annotated[list[str] | None, Parameter(name="--min-recall")] = None,
-    false_alarms_per: Annotated[float, Parameter(name="--false-alarms-per")] = 365,
+    min_accuracy: float | None = None,
+    max_ece: float | None = None,
+    min_recall: Annotated[list[str] | None, Parameter(negative="")] = None,
+    false_alarms_per: float = 365,
     probabilities: Probabilities = False,
     classes: Classes = None,
 ) -> int:
@@ -74,26 +76,22 @@ def start(
             raise InputError(f"--min-recall must be like melanoma=0.9. Got {text!a}.") from None
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(source, classes, None, content=content)
-    monitor = Monitor(
-        source=inputs.pair_of(rows),
-        prior=inputs.read_prior(prior, rows, rows, rows.classes),
-        classes=rows.classes,
-        limits=Limits(min_accuracy, max_ece, recall),
-        false_alarms_per=false_alarms_per,
-    )
-    monitor.save(state)
+    mix = inputs.read_prior(prior, rows, rows, rows.classes)
+    limits = Limits(min_accuracy, max_ece, recall)
+    pair = inputs.pair_of(rows)
+    Monitor(pair, mix, rows.classes, limits, false_alarms_per).save(state)
     output.show_files({"state": state})
     return 0
 
 
 @app.command(sort_key=2)
 def add(
-    state: Path,
+    state: State,
     window: Path | None = None,
     /,
     *,
     at: str | None = None,
-    segment: list[str] | None = None,
+    segment: Annotated[list[str] | None, Parameter(negative="")] = None,
     labelled: Path | None = None,
     dates: str | None = None,
     every: Literal["day", "week", "month"] = "day",
@@ -104,8 +102,6 @@ def add(
 
     Parameters
     ----------
-    state
-        What 'temperance monitor start' has begun.
     window
         Logits of the rows of the window. Without it, labelled rows of an earlier window are added.
     at
@@ -126,34 +122,30 @@ def add(
     held = _load(state)
     content = "probabilities" if probabilities else "logits"
     columns = [*(segment or ()), *([dates] if dates else ())]
-    few = None
-    if labelled is not None:
-        few = inputs.read_labelled(labelled, None, None, held.classes, content)
     if columns and (window is None or not formats.is_table(window)):
         raise InputError("--segment and --dates need a window in a .csv or .parquet file.")
     if dates and (at or labelled):
         raise InputError("--dates gives each window its date: leave --at and --labelled out.")
-    added: list[Window] = []
+    few = None
+    if labelled is not None:
+        few = inputs.pair_of(inputs.read_labelled(labelled, None, None, held.classes, content))
     with output.working("estimating"):
         if window is None:
-            added.append(held.add(None, at=at, labelled=inputs.pair_of(few)))
+            added = [held.add(None, at=at, labelled=few)]
         else:
             keep = "columns" if columns else "logits"
             rows = inputs.read_table(window, otherwise=held.classes, keep=keep, content=content)
             inputs.check_same_names(held.classes, rows.classes, state.name)
             values = {name: _column(rows.columns, name) for name in columns}
-            parts = {name: values[name] for name in segment or ()}
+            added: list[Window] = []
             for when, chosen in _windows(values[dates], every) if dates else [(at, slice(None))]:
-                some = {name: column[chosen] for name, column in parts.items()} or None
-                z = rows.logits[chosen]
-                added.append(held.add(z, at=when, segments=some, labelled=inputs.pair_of(few)))
+                parts = {name: values[name][chosen] for name in segment or ()} or None
+                added.append(held.add(rows.logits[chosen], when, parts, few))
     held.save(state)
     if json:
         output.show_json([asdict(one) for one in added] if dates else asdict(added[0]))
     else:
-        _show_windows(added)
-        for one in added:
-            _show_alarms(one.alarms)
+        _show(added, added)
     return int(any(one.alarms for one in added))
 
 
@@ -164,72 +156,55 @@ def _column(columns: dict[str, Any], name: str) -> Any:
 
     if name not in columns:
         listed = ", ".join(list(columns)[:8]) or "none"
-        raise InputError(
-            f"the window must have the column {name!a}. Beside logits it has {listed}."
-        )
+        raise InputError(f"the window must have the column {name!a}. Others it has: {listed}.")
     held = columns[name]
     return np.array(held.to_pylist() if hasattr(held, "to_pylist") else list(held), dtype=object)
 
 
 def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:
     """Yield the first day of each window with its rows."""
-    import datetime as dt
-
     import numpy as np
 
     from temperance.monitor.timeline import moment
 
-    days = [dt.date.fromisoformat(moment(day)[:10]) for day in dates]
-    first = {
-        "day": lambda day: day,
-        "week": lambda day: day - dt.timedelta(days=day.weekday()),
-        "month": lambda day: day.replace(day=1),
-    }[every]
-    starts = np.array([first(day).isoformat() for day in days])
+    def first(day: dt.date) -> dt.date:
+        back = {"day": 0, "week": day.weekday(), "month": day.day - 1}[every]
+        return day - dt.timedelta(days=back)
+
+    starts = np.array([str(first(dt.date.fromisoformat(moment(day)[:10]))) for day in dates])
     for start_of in np.unique(starts):
         yield str(start_of), np.flatnonzero(starts == start_of)
 
 
 @app.command(sort_key=3)
-def show(
-    state: Path,
-    /,
-    *,
-    json: Json = False,
-    prometheus: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-) -> int:
+def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, Flag] = False) -> int:
     """Show the windows, and the alarms of the last one; exit 1 if it rang.
 
     Parameters
     ----------
-    state
-        What 'temperance monitor start' has begun.
     prometheus
         Print the last window in the text format of Prometheus, and exit 0.
     """
     from temperance.cli import output
 
     held = _load(state)
+    windows = held.windows
     if prometheus:
         print(held.prometheus(), end="")  # noqa: T201
         return 0
-    windows = held.windows
     if json:
         output.show_json({"windows": [asdict(w) for w in windows], "history": held.history})
     else:
-        _show_windows(windows[-SHOWN:])
-        _show_alarms(windows[-1].alarms if windows else ())
-    return int(bool(windows and windows[-1].alarms))
+        _show(windows[-SHOWN:], windows[-1:])
+    return int(any(one.alarms for one in windows[-1:]))
 
 
 @app.command(sort_key=4)
-def report(state: Path, /, *, out: Out, title: str | None = None, model: str | None = None) -> int:
+def report(state: State, /, *, out: Out, title: str | None = None, model: str | None = None) -> int:
     """Write the page with a time axis as one HTML file.
 
     Parameters
     ----------
-    state
-        What 'temperance monitor start' has begun.
     out
         Where to write the page.
     title
@@ -246,13 +221,11 @@ def report(state: Path, /, *, out: Out, title: str | None = None, model: str | N
 
 
 @app.command(sort_key=5)
-def propose(state: Path, /, *, out: OptionalOut = None, json: Json = False) -> int:
+def propose(state: State, /, *, out: OptionalOut = None, json: Json = False) -> int:
     """Propose the calibration of the last window; exit 1 if it is not within the limits.
 
     Parameters
     ----------
-    state
-        What 'temperance monitor start' has begun.
     out
         Where to save the proposed calibration (JSON).
     """
@@ -267,34 +240,21 @@ def propose(state: Path, /, *, out: OptionalOut = None, json: Json = False) -> i
         facts = {"at": proposal.at, "within_limits": proposal.within_limits}
         output.show_json(facts | {"compare": proposal.compare})
     else:
-        rows = [
-            (name, between(pair["in_use"]), between(pair["proposed"]))
-            for name, pair in proposal.compare.items()
-            if name in {"accuracy", "ece"}
-        ]
+        pairs = ((name, proposal.compare[name]) for name in ("accuracy", "ece"))
+        rows = [(name, between(pair["in_use"]), between(pair["proposed"])) for name, pair in pairs]
         output.table((f"window of {proposal.at}", "map in use", "proposed"), rows)
-        gain = proposal.compare["gain"]
-        output.say(f"Expected fall of the Brier score: {gain:.3g}.")
+        output.say(f"Expected fall of the Brier score: {proposal.compare['gain']:.3g}.")
         output.say(f"Within the limits: {'yes' if proposal.within_limits else 'no'}.")
         output.show_files({"calibration": out})
     return int(not proposal.within_limits)
 
 
 @app.command(sort_key=6)
-def accept(
-    state: Path,
-    /,
-    *,
-    outside_limits: Annotated[
-        bool, Parameter(name="--outside-limits", negative="", show_default=False)
-    ] = False,
-) -> int:
+def accept(state: State, /, *, outside_limits: Annotated[bool, Flag] = False) -> int:
     """Take the proposed map into use; exit 1, and change nothing, if it is not within the limits.
 
     Parameters
     ----------
-    state
-        What 'temperance monitor start' has begun.
     outside_limits
         Accept the map all the same.
     """
@@ -312,14 +272,8 @@ def accept(
 
 
 @app.command(sort_key=7)
-def rollback(state: Path, /) -> int:
-    """Take the map that was in use before into use again.
-
-    Parameters
-    ----------
-    state
-        What 'temperance monitor start' has begun.
-    """
+def rollback(state: State, /) -> int:
+    """Take the map that was in use before into use again."""
     from temperance.cli import output
 
     held = _load(state)
@@ -330,13 +284,11 @@ def rollback(state: Path, /) -> int:
 
 
 @app.command(sort_key=8)
-def merge(state: Path, other: Path, /) -> int:
+def merge(state: State, other: Path, /) -> int:
     """Take over the windows of another machine whose state began with the same file.
 
     Parameters
     ----------
-    state
-        The state that is added to.
     other
         The state that is read.
     """
@@ -362,26 +314,19 @@ def _load(path: Path) -> Monitor:
     return held
 
 
-def _show_windows(windows: list[Window]) -> None:
-    from temperance.cli import output
-    from temperance.report.texts import between
-
-    rows = [
-        (w.at, f"{w.rows:,}", between(w.accuracy), between(w.ece), w.verdict, _loudest(w))
-        for w in windows
-    ]
-    output.table(("window", "rows", "accuracy", "calibration error", "verdict", "alarm"), rows)
-
-
-def _loudest(window: Window) -> str:
-    return window.alarms[0].severity if window.alarms else ""
-
-
-def _show_alarms(alarms: tuple[Alarm, ...]) -> None:
+def _show(windows: list[Window], ringing: list[Window]) -> None:
+    """Print windows as a table, and the alarms of some of them."""
     from temperance.cli import output
     from temperance.cli.wording import in_options
+    from temperance.report.texts import between
 
-    for alarm in alarms:
+    header = ("window", "rows", "accuracy", "calibration error", "verdict", "alarm")
+    rows = [
+        (w.at, f"{w.rows:,}", between(w.accuracy), between(w.ece), w.verdict, w.severity or "")
+        for w in windows
+    ]
+    output.table(header, rows)
+    for alarm in (alarm for window in ringing for alarm in window.alarms):
         output.say()
         output.say(f"{alarm.severity} alarm, {alarm.text}", MARKS[alarm.severity])
         output.say(in_options(alarm.advice), indent=6)

@@ -21,6 +21,7 @@ holds for windows of independent rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +29,11 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtri
 
 from temperance.calibrate.problem import Logits
+from temperance.calibrate.source import Source
+from temperance.data.given import LabelledSample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from temperance.calibrate.source import Source
 
     Vector = NDArray[np.float64]
 
@@ -95,28 +96,34 @@ class Tally:
 
 
 class Ranks:
-    """The ranks of rows among those of the source."""
+    """The ranks of rows among those of the source.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        own = self._numbers(source.rows, source.similarity)
+    A third of the source gives the prototypes and the temperature, the rest the ranks: to the
+    prototypes, the rows of a window are then as new as the rows that they are ranked among.
+    """
+
+    def __init__(self, sample: LabelledSample) -> None:
+        order = np.random.default_rng(0).permutation(len(sample.labels))
+        few, rest = order[: len(order) // 3], order[len(order) // 3 :]
+        self._source = Source.of(LabelledSample(sample.logits[few], sample.labels[few]))
+        rows = Logits.of(sample.logits[rest])
+        own = self._numbers(rows)
         self._sorted = {name: np.sort(values) for name, values in own.items()}
-        self.own = self._tally(own, source.rows.predicted)
+        self.own = self._tally(own, rows.predicted)
         ranked = {name: self._rank(name, values) for name, values in own.items()}
         self.variance = {name: max(float(np.var(u)), 1e-6) for name, u in ranked.items()}
 
     def tally(self, z: NDArray[Any]) -> Tally:
         """Return the sums over the rows of a window."""
         rows = Logits.of(z)
-        similarity = self._source.similarity_of(rows)
-        return self._tally(self._numbers(rows, similarity), rows.predicted)
+        return self._tally(self._numbers(rows), rows.predicted)
 
-    def _numbers(self, rows: Logits, similarity: Vector) -> dict[str, Vector]:
+    def _numbers(self, rows: Logits) -> dict[str, Vector]:
         p = rows.probabilities(self._source.temperature)
-        confidence = np.round(p.max(axis=1), 12)
-        if rows.n_classes == 2:
-            return {"confidence": confidence}
-        return {"confidence": confidence, "similarity": similarity}
+        found = {"confidence": np.round(p.max(axis=1), 12)}
+        if rows.n_classes > 2:
+            found["similarity"] = self._source.similarity_of(rows)
+        return found
 
     def _rank(self, name: str, values: Vector) -> Vector:
         known = self._sorted[name]
@@ -146,6 +153,7 @@ class Change:
     classes: tuple[int, ...]
 
 
+@lru_cache
 def threshold(time: float) -> float:
     """Return h of a sum of standard normal numbers less 1 that rings once in that many windows."""
 

@@ -24,7 +24,6 @@ from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.prior import Prior, as_prior
-from temperance.calibrate.source import Source
 from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.io import artefact
@@ -156,9 +155,8 @@ class Monitor:
         prior = header["prior"]
         self._prior = None if prior is None else _prior(prior)
         self._sample = _unpacked(header["source"])
-        source = Source.of(self._sample)
-        self._ranks = Ranks(source)
-        self._home = float((source.rows.predicted == source.labels).mean())
+        self._ranks = Ranks(self._sample)
+        self._home = float((self._sample.logits.argmax(axis=1) == self._sample.labels).mean())
         self._records: dict[str, Record] = {state.digest(header): header}
         self._calibrations: dict[str, Calibration] = {}  # with their rows, while the process lives
         self._timeline: Timeline | None = None
@@ -206,6 +204,8 @@ class Monitor:
         name, used = self._in_use(instant(when))
         cal = calibrate(rows, self._prior, self._sample, labelled=labelled, classes=self.classes)
         parts = self._segments(z, drawn.numbers, columns, used)
+        if segments is None and key in self._by_id():
+            parts = self._by_id()[key]["segments"]
         named = list(self.limits.recall)
         self._calibrations = {key: cal}
         record = state.rounded(
@@ -255,24 +255,29 @@ class Monitor:
         return facts
 
     def _add_labels(self, when: str, labelled: SourceLike | None) -> Window:
-        held = [w for w in self.windows if w.at == when]
+        held = [w for w in self.windows if instant(w.at) == instant(when)]
         if not held or labelled is None:
             dates = ", ".join(w.at for w in self.windows[-3:]) or "none"
             msg = f"add needs logits, or labelled rows of a window that is there. Got {when}, and "
             raise InputError(f"{msg}the last windows are: {dates}.")
         few = read_source(labelled, len(self.classes), self.classes)
-        record = self._by_id()[held[-1].id]
         _, used = self._in_use(instant(when))
         right = np.asarray(used(few.logits)).argmax(axis=1) == few.labels
         by_class = {
             self.classes[k]: [int((few.labels == k).sum()), int(right[few.labels == k].sum())]
             for k in np.unique(few.labels)
         }
-        facts = {"n": len(right), "hits": int(right.sum()), "by_class": by_class}
-        self._append(
-            {"kind": "labels", "window": record["id"], "written": _now(precise=True)} | facts
-        )
-        return self._window(record["id"])
+        facts = {
+            "kind": "labels",
+            "window": held[-1].id,
+            "rows": fingerprint(few.logits, few.labels)[:16],
+            "n": len(right),
+            "hits": int(right.sum()),
+            "by_class": by_class,
+        }
+        if not any(facts.items() <= one.items() for one in self._records.values()):
+            self._append(facts | {"written": _now(precise=True)})
+        return self._window(held[-1].id)
 
     @property
     def windows(self) -> list[Window]:
@@ -306,13 +311,12 @@ class Monitor:
             msg = "propose needs a window that was estimated with the map in use. Got none since "
             raise InputError(f"{msg}the last decision: add a window first.")
         last = records[-1]
-        now, new = last["estimates"], last["estimates"]["proposed"]
+        new = last["estimates"]["proposed"]
         window = self._window(last["id"])
         compare = {
             "accuracy": {"in_use": window.accuracy, "proposed": _interval(new["accuracy"])},
             "ece": {"in_use": window.ece, "proposed": _interval(new["ece"])},
             "gain": _interval(new["gain"]),
-            "confidence": {"in_use": now["confidence"]},
         }
         kept = all(
             found is not None and (found[0] <= limit if "error" in what else found[0] >= limit)
@@ -396,7 +400,8 @@ class Monitor:
         for record in sorted(held.values(), key=place_of):
             while accepted and instant(accepted[0]["after"]) < instant(record["at"]):
                 line.restart(held[accepted.pop(0)["window"]])
-            line.step(record, [late for late in labels if late["window"] == record["id"]])
+            late = [one for one in labels if one["window"] == record["id"]]
+            line.step(record, [one for one in late if one["written"] > record["written"]])
         self._timeline = line
         return line
 
@@ -434,8 +439,15 @@ class Monitor:
         if not records:
             raise InputError(f"path must be the state of a monitor. Got {path!s}, which is empty.")
         self = cls.__new__(cls)
-        self._open(next(iter(records.values())))
-        self._records = records
+        try:
+            self._open(next(iter(records.values())))
+            self._records = records
+            self._replayed()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            msg = (
+                f"path must be the state of a monitor. {path!s} lacks a fact, or holds a wrong one"
+            )
+            raise InputError(f"{msg} ({error!r}).") from None
         return self
 
     # ------------------------------------------------------------------------------ ways out

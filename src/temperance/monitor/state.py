@@ -16,7 +16,7 @@ import warnings
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from temperance._core.checks import InputError, read_bytes, shown_path
+from temperance._core.checks import InputError, opened, shown_path
 from temperance.io.atomic import check_target
 from temperance.io.strict_json import parse
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Records = dict[str, Record]
 
 FORMAT, VERSION = "temperance-monitor", 1
-LIMIT = 1 << 30  # bytes; a century of daily windows
 HEAD, MIDDLE = b'{"sha256":"', b'","record":'
 DIGITS = 16  # of the checksum
 SIGNIFICANT = 5  # digits of a number in a record
@@ -59,7 +58,10 @@ def rounded(value: Any) -> Any:
 
 def read(path: str | os.PathLike[str]) -> Records:
     """Return the records of a file, by checksum and in their order; say if the last is torn."""
-    records, good = _decode(read_bytes(path, LIMIT), path)
+    with opened(path) as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
+        records, good = _decode(file.read(), path)
     if good is not None:
         warnings.warn(
             f"the last line of {shown_path(path)} is not complete, because its writer was stopped: "

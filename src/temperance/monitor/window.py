@@ -97,6 +97,11 @@ class Window(Estimates):
     segments: dict[str, Estimates] = field(default_factory=dict[str, Estimates])
     alarms: tuple[Alarm, ...] = ()
 
+    @property
+    def severity(self) -> str | None:
+        """Return the severity of the loudest alarm."""
+        return self.alarms[0].severity if self.alarms else None
+
     def __str__(self) -> str:
         """Return the estimates and the alarms, a line each."""
         known = {"accuracy": self.accuracy, "ece": self.ece}
@@ -124,10 +129,9 @@ def describe(
         z = z[np.random.default_rng(0).choice(len(z), size, replace=False)]
     now = replace(cal, map=used)
     given, expected = answers(now, z, "monitor"), now.expected(z)
-    right = 1 - given.wrong
     facts |= {
-        "accuracy": given.share(right.mean(axis=1), len(z), level),
-        "ece": _calibration_error(given, right, level),
+        "accuracy": given.share(1 - given.wrong.mean(axis=1), len(z), level),
+        "ece": _calibration_error(given, level),
         "confidence": float(given.confidence.mean()),
         "auc": expected.macro_auc if len(names) <= CLASSES else None,
         **{
@@ -135,21 +139,22 @@ def describe(
             for name in ("recall", "precision", "f1")
         },
     }
-    proposed = cal.expected(z)
+    proposed, other = cal.expected(z), answers(cal, z, "monitor")
     facts["proposed"] = {
         "accuracy": proposed.accuracy,
-        "ece": cal.ece_after,
+        "ece": _calibration_error(other, level),
         "recall": {names[k]: proposed.recall[k] for k in kept if names[k] in named},
-        "gain": _gain(given, answers(cal, z, "monitor").used),
+        "gain": _gain(given, other.used),
     }
     return facts
 
 
-def _calibration_error(given: Answers, right: NDArray[np.float64], level: float) -> Interval:
-    """Return the calibration error of the map in use, over the plausible maps."""
+def _calibration_error(given: Answers, level: float) -> Interval:
+    """Return the calibration error of a map, over the plausible maps."""
     top = given.confidence
     place = bin_index(top, N_BINS)
-    gaps = [np.abs(np.bincount(place, top - r, N_BINS)).sum() / len(top) for r in right]
+    apart = top - 1 + given.wrong
+    gaps = [np.abs(np.bincount(place, gap, N_BINS)).sum() / len(top) for gap in apart]
     chance = np.sqrt(2 / np.pi * np.bincount(place, top * (1 - top), N_BINS)).sum() / len(top)
     error = interval_over(given.weights, np.array(gaps), floor=float(chance), level=level)
     return Interval(error.value, max(error.low, 0.0), min(error.high, 1.0))

@@ -132,9 +132,9 @@ def _status(windows: Sequence[Window]) -> dict[str, str]:
         }
     n = len(last.alarms)
     return {
-        "colour": COLOURS[last.alarms[0].severity],
+        "colour": COLOURS[last.severity or "low"],
         "headline": f"{n} alarm{'' if n == 1 else 's'} in the last window, the loudest "
-        f"{last.alarms[0].severity}.",
+        f"{last.severity}.",
         "words": cut(last.alarms[0].text, SENTENCE),
     }
 
@@ -167,13 +167,13 @@ def _tiles(monitor: Monitor, windows: Sequence[Window]) -> list[dict[str, str]]:
     ]
 
 
-def _rang(window: Window) -> str:
-    """Return the loudest alarm of a window in a few words."""
+def _rang(window: Window) -> tuple[str, str]:
+    """Return how loud a window rang, and what rang loudest."""
     if not window.alarms:
-        return ""
+        return "", ""
     first, more = window.alarms[0], len(window.alarms) - 1
     rest = f" and {more} more" if more else ""
-    return cut(f"{first.severity}: {first.what}{rest}", 2 * MAX_NAME_LENGTH)
+    return first.severity, cut(f": {first.what}{rest}", 2 * MAX_NAME_LENGTH)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
