@@ -50,6 +50,7 @@ class ArrayRows(Rows):
         self._name = name
         self._file = file_of(self.logits)
         self._checked, self._indexed = checked, checked or indexed  # values; those of labels
+        self._masks = False  # whether blocks hold -inf
 
     @property
     def n(self) -> int:
@@ -82,8 +83,17 @@ class ArrayRows(Rows):
         release = self._releaser(size)
         for start in range(0, n, size):
             block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
+            if self._masks:
+                block = block.masked(self._name, start)
             if check is not None:
-                check.see(block.logits, values=check_values)
+                try:
+                    check.see(block.logits, values=check_values)
+                except checks.InputError:
+                    block = block.masked(self._name, start)
+                    check.see(block.logits, values=check_values)
+                    self._masks = True
+                    if self._file is None:
+                        self.logits = checks.masked(self.logits, self._name)
             yield block
             if release is not None:
                 release()
@@ -163,6 +173,8 @@ class ArrayRows(Rows):
                 parts.append(part.copy())
                 release()
             thin = joined(parts)
+        if self._masks:
+            thin = thin.masked(self._name)
         return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
 
     def _releaser(self, size: int) -> Callable[[], None] | None:

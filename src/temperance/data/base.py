@@ -43,6 +43,20 @@ class Block(NamedTuple):
         z = z[rows, :] if whole else namespace(z).take(z, beside(rows, z), axis=0)
         return Block(z, None if y is None else y[rows], None if w is None else w[rows])
 
+    def masked(self, name: str, start: int = 0) -> Block:
+        """Return the same rows with -inf as a finite mask; the first row has number ``start``."""
+        z, y = checks.masked(self.logits, name, start), self.labels
+        if z is not self.logits and y is not None and y.ndim == 1 and y.max() < z.shape[1]:
+            impossible = to_numpy(self.logits)[np.arange(self.n), y] == -np.inf
+            if impossible.any():
+                row = int(np.argmax(impossible))
+                msg = (
+                    f"labels must be of classes that are possible. Row {start + row} has class "
+                    f"{int(y[row])}, whose logit is -inf; drop that row."
+                )
+                raise checks.InputError(msg)
+        return self._replace(logits=z)
+
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
         xp = namespace(self.logits)

@@ -45,6 +45,7 @@ class StreamRows(Rows):
         self._name = name
         self._n = n
         self._sample: Sample | None = None  # of a complete pass
+        self._masks = False  # whether blocks hold -inf
         self.passes = 0
         items = iter(start())
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
@@ -86,8 +87,15 @@ class StreamRows(Rows):
         check, sample = checks.BlockCheck(self._name), Sample()
         n, weight = 0, 0.0
         for block in recut(self._given(), rows_per_block(self.n_classes)):
+            if self._masks:
+                block = block.masked(self._name, n)  # noqa: PLW2901
             if first:
-                check.see(block.logits)
+                try:
+                    check.see(block.logits)
+                except InputError:
+                    block = block.masked(self._name, n)  # noqa: PLW2901
+                    check.see(block.logits)
+                    self._masks = True
                 sample.see(block)
                 weight += 0.0 if block.weight is None else float(block.weight.sum())
             n += block.n

@@ -34,6 +34,7 @@ KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the 
 ALIKE_ROWS = 5  # that many, all rounded probabilities or percentages, are no accident
 MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
+MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
 
 
@@ -167,11 +168,35 @@ class BlockCheck:
             raise InputError(msg)
 
 
-def check_values(logits: Array, name: str = "logits") -> None:
-    """Raise unless a map may be applied: finite values, and not probabilities."""
+def check_values(logits: Array, name: str = "logits") -> Array:
+    """Return logits that a map may be applied to, -inf as a mask; raise at other infinities.
+
+    Probabilities are refused too.
+    """
+    if not are_sound(detached(logits)):
+        logits = masked(logits, name)
+        check_finite(detached(logits), name, 0)
     z = detached(logits)  # gradients flow through the map, not through its checks
-    check_finite(z, name, 0)
     _check_forms(_forms(z), name, int(z.shape[0]))
+    return logits
+
+
+def masked(logits: Array, name: str = "logits", start: int = 0) -> Array:
+    """Return logits with -inf, a class that is impossible in its row, as a large finite number.
+
+    The same array is returned where there is no -inf.
+    """
+    xp = namespace(logits)
+    infinite = logits == -np.inf
+    if not bool(xp.any(infinite)):
+        return logits
+    none = to_numpy(xp.all(infinite, axis=1))
+    if none.any():
+        row = start + int(np.argmax(none))
+        msg = f"{name} must leave a class possible. Row {row} is -inf in every class; drop it."
+        raise InputError(msg)
+    least = max(MASK, float(xp.finfo(logits.dtype).min) / 2)
+    return xp.where(infinite, xp.full_like(logits[:1, :1], least), logits)
 
 
 def check_scale(scale: float, name: str = "logits") -> None:
@@ -221,8 +246,8 @@ def check_finite(block: Array, name: str, start: int = 0) -> None:
         )
     else:
         msg = (
-            f"{name} must be finite. {what}; drop that row, or give an impossible class a large "
-            f"negative logit, such as -1000."
+            f"{name} must be finite. {what}; drop that row. Of all infinities only -inf has a "
+            f"meaning: the class is impossible in that row."
         )
     raise InputError(msg)
 
