@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEGREES = (30, 60)
 LABELS = 30  # digits that somebody labels in the last part of the story
-SURE = 0.9  # confidence above which the story's clerk accepts an answer unseen
+ACCEPTED_CONFIDENCE = 0.9  # confidence above which the story's clerk accepts an answer unseen
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:
 def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
     seen = evaluate(fitted(z), y)
     p = fitted.predict_proba(z)
-    accepted = p.max(axis=1) >= SURE
+    accepted = p.max(axis=1) >= ACCEPTED_CONFIDENCE
     return Outcome(
         name,
         knows,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from temperance.maps import Map
 
-LARGEST = 16 << 20  # bytes of a file of names or of a class mix
+MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
@@ -161,7 +161,7 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
 
 
 def _json(path: Path) -> Any:
-    data = read_bytes(path, LARGEST)
+    data = read_bytes(path, MAX_NAMES_BYTES)
     try:
         return parse(data)
     except InputError as error:

@@ -215,6 +215,6 @@ def fit_matrix(
     start = pack(np.eye(k), likelihood.bias)
     x = likelihood.minimise(unpack, pack, start, likelihood.matrix_space())
     weight, bias = unpack(x)
-    if not penalty:  # what all rows have in common changes nothing: sums of columns stay as begun
+    if not penalty:  # the softmax ignores a constant added to a column of W: fix its mean
         weight = weight - weight.mean(axis=0) + 1 / k
     return MatrixMap(weight * likelihood.unit, bias - bias.mean())
