@@ -127,9 +127,12 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
 
 def estimate_without_source(target: Logits, mix: Matrix) -> Estimates:
     """Return the estimates from the model's own probabilities and the class mix."""
+    bias, own = match_mix(target, 1.0, mix, np.zeros(target.n_classes))
+    _, sharp = match_mix(target, SHARPER, mix, bias / SHARPER)
+    rows = np.arange(len(target))
     found = {
-        "calibrated": _mean_probability(target, 1.0, mix),
-        "transported": _mean_probability(target, SHARPER, mix),
+        "calibrated": float(own[rows, target.predicted].mean()),
+        "transported": float(sharp[rows, target.predicted].mean()),
     }
     first = FITTED.own_of_two if target.n_classes == 2 else FITTED.own
     weights = np.array([first, 1 - first])

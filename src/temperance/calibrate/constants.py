@@ -79,7 +79,7 @@ class Numerical:
 
     max_rows: int = 3_000  # of the sample on which maps are solved
     min_rows: int = 512  # of the same sample, however many classes there are
-    max_elements: int = 1 << 17  # rows times classes of the same sample
+    max_elements: int = 100_000  # rows times classes of the same sample
     chance: float = 1.05  # accuracies are at least this many times 1/K
     sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
     sharpest_without_source: float = 0.1  # least temperature where there is no source

@@ -10,7 +10,6 @@ How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,8 @@ from temperance.calibrate.result import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from temperance.calibrate.problem import Problem
     from temperance.calibrate.source import Source
@@ -402,13 +403,22 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
     source, target = e.problem.source.logits, e.problem.raw[:, e.problem.active]
     with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
         rows, others = (np.ascontiguousarray(z, dtype=np.float32) for z in (source, target))
-    times = Counter(row.tobytes() for row in rows)
-    share = float(np.mean([row.tobytes() in times for row in others]))
-    chance = sum(count for count in times.values() if count > 1) / len(rows)
+    own, here = _row_hashes(rows), _row_hashes(others)
+    _, times = np.unique(own, return_counts=True)
+    share = float(np.isin(here, own).mean())
+    chance = float(times[times > 1].sum()) / len(rows)
     error = np.sqrt((chance + 1 / len(rows)) / len(others))
     if share - chance > UNRELATED * error:
         severity = "warn" if share - chance > SHARED_ROWS else "note"
         yield found("TP501", severity, share=share - chance, by_chance=chance)
+
+
+def _row_hashes(rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return a number for each row: the same for rows with the same bits, else hardly ever."""
+    factors = np.random.default_rng(0).integers(1 << 62, size=rows.shape[1])
+    bits = (rows + np.float32(0)).view(np.int32)  # minus zero becomes zero
+    with np.errstate(over="ignore"):
+        return np.einsum("ij,j->i", bits.astype(np.int64), factors)
 
 
 def _looks_multi_label(e: Evidence) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ that of the rows as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -100,6 +101,11 @@ class Source:
             similarity=_cosines(scaled, others),
             neighbours=None if features is None else features[thin(rows)],
         )
+
+    @cached_property
+    def confidence(self) -> Matrix:
+        """Return the model's own confidence in each row."""
+        return self.rows.probabilities(1.0).max(axis=1)
 
     def weights(self, mix: Matrix | None) -> Matrix:
         """Return row weights that sum to one and give the classes the shares of ``mix``.
