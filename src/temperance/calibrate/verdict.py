@@ -112,11 +112,10 @@ def share_above_zero(weights: Matrix, values: Matrix) -> float:
     order = np.argsort(values, kind="stable")
     weight = weights[order] / weights.sum()
     below = np.cumsum(weight) - weight / 2
-    ends = np.r_[0.0, below, 1.0]
-    sorted_values = values[order]
-    reach = np.r_[2 * sorted_values[0] - sorted_values[1], sorted_values]
-    places = np.r_[reach, 2 * sorted_values[-1] - sorted_values[-2]]
-    return 1.0 - float(np.interp(0.0, places, ends))
+    rising = values[order]
+    first, last = 2 * rising[0] - rising[1], 2 * rising[-1] - rising[-2]
+    places = np.concatenate([[first], rising, [last]])
+    return 1.0 - float(np.interp(0.0, places, np.concatenate([[0.0], below, [1.0]])))
 
 
 def _temperatures(plausible: Plausible) -> Interval:
