@@ -109,6 +109,8 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
     """Return the probability that a quantity is positive, linear between its weighted values."""
+    if len(values) == 1:
+        return float(values[0] > 0)
     order = np.argsort(values, kind="stable")
     sorted_values, weight = values[order], weights[order] / weights.sum()
     first = 2 * float(sorted_values[0]) - float(sorted_values[1])
