@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from temperance.calibrate.uncertainty import Plausible
     from temperance.calibrate.verdict import Judgement
 
+BLOCK = 256  # rows that are hashed at a time
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
 STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given
 SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
@@ -245,9 +246,11 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
     rows, labels = e.source.rows.take(some), e.source.labels[some]
     n, p = len(rows), rows.probabilities(rows.scale or 1.0)
     mix = np.bincount(labels, minlength=rows.n_classes) / n
-    d = p - p.mean(axis=0) - (p @ mix)[:, None] + p.mean(axis=0) @ mix
-    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * mix)))
-    above = float(np.sum(d[np.arange(n), labels]))
+    mean, of_row = p.mean(axis=0), p @ mix
+    p -= mean
+    p += (float(mean @ mix) - of_row)[:, None]
+    error = float(np.sqrt(n / max(n - 1, 1) * np.einsum("ij,ij,j->", p, p, mix)))
+    above = float(np.sum(p[np.arange(n), labels]))
     if above <= UNRELATED * error:
         yield found(
             "TP503",
@@ -415,10 +418,13 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
 
 def _row_hashes(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return a number for each row: the same for rows with the same bits, else hardly ever."""
-    factors = np.random.default_rng(0).integers(1 << 62, size=rows.shape[1])
-    bits = (rows + np.float32(0)).view(np.int32)  # minus zero becomes zero
-    with np.errstate(over="ignore"):
-        return np.einsum("ij,j->i", bits.astype(np.int64), factors)
+    factors = np.random.default_rng(0).integers(1 << 62, size=rows.shape[1], dtype=np.int64)
+    found = np.empty(len(rows), dtype=np.int64)
+    for start in range(0, len(rows), BLOCK):
+        bits = rows[start : start + BLOCK].view(np.int32).astype(np.int64)
+        with np.errstate(over="ignore"):
+            found[start : start + BLOCK] = bits @ factors
+    return found
 
 
 def _looks_multi_label(e: Evidence) -> Iterator[Finding]:
@@ -434,8 +440,9 @@ def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
     Independent columns of n rows have squared correlations of mean 1/n once the row mean, which
     ties them together, is given back.
     """
-    z = e.problem.raw[:2_000, e.problem.active].astype(np.float64)
-    n, k = z.shape
+    k = len(e.problem.active)
+    z = e.problem.raw[:2_000, e.problem.active[:200]].astype(np.float64)
+    n = len(z)
     largest = float(np.abs(z).max())
     if k < 5 or n < 100 or not 0 < largest < np.inf:
         return
@@ -444,7 +451,7 @@ def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
     if (scale == 0).any():
         return
     u = (z - z.mean(axis=0)) / scale
-    squares = (u[:, :200].T @ u[:, :200] / n) ** 2
+    squares = (u.T @ u / n) ** 2
     m = squares.shape[0]
     mean = (squares.sum() - m) / (m * (m - 1))
     if mean < 1.5 / n:
