@@ -216,12 +216,12 @@ def _source_facts(source: Source | None) -> dict[str, Any] | None:
     if source is None:
         return None
     z, y, n = source.rows.finite, source.labels, len(source.labels)
-    below = z.max(axis=1) - z[np.arange(n), y]
+    surprise: Matrix = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
     bins = _source_bins(source)
     right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
     return {
         "accuracy": float(right.sum()) / n,
-        "nll": float(np.mean(below - np.log(source.confidence))),
+        "nll": float(surprise.mean()),
         "ece": float(np.abs(right - confidence).sum()) / n,
         "temperature": source.temperature,
         "confidence": float(confidence.sum()) / n,
