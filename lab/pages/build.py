@@ -16,6 +16,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import few_labels
 import gallery
 import labelfree_tables
 import reproduction
@@ -43,7 +44,7 @@ def main() -> None:
         "reproduction.md": reproduction.reproduction(records),
         "what-we-found.md": what_we_found.what_we_found(records),
     }
-    for tables in (labelfree_tables, shifts_table, skin_lesion_tables, speed_tables):
+    for tables in (few_labels, labelfree_tables, shifts_table, skin_lesion_tables, speed_tables):
         texts |= tables.tables()
     for name, text in texts.items():
         (OUT / name).write_text(text, encoding="utf-8")
@@ -52,6 +53,7 @@ def main() -> None:
     draw("sample-size-shift", records["sample-size"], OUT / "sample-size-shift.png")
     shift_pictures.build(OUT)
     gallery.build(OUT / "gallery")
+    few_labels.figure(OUT / "few_labels.png")
     uts_figure.weight_map(OUT / "uts_weights.png")
     skin_lesion_figures()
 

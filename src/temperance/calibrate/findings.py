@@ -418,8 +418,8 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
 
 def _row_hashes(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return a number for each row: the same for rows with the same bits, else hardly ever."""
-    drawn: Any = np.random.default_rng(0).integers(1 << 62, size=rows.shape[1])
-    factors, hashes = np.asarray(drawn, dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+    factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)
+    hashes = np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), BLOCK):
         bits = rows[start : start + BLOCK].view(np.int32).astype(np.int64)
         with np.errstate(over="ignore"):
