@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
-from temperance.report.charts import TOPS, Tick
+from temperance.report.charts import TOPS
 from temperance.report.context import LONGEST, SENTENCE
+from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
 from temperance.report.texts import between, cut, percent
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
     from temperance._core.stats import Interval
     from temperance.monitor import Monitor, Window
@@ -26,33 +29,12 @@ NAMED = 8  # alarms of the last window that rang, the loudest ones
 COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
 
-class Mark(NamedTuple):
-    """A point or a sign in a chart, in per cent of both axes from the top left."""
-
-    x: float
-    y: float
-    look: str
-    words: str
-
-
 class Series(NamedTuple):
-    """Estimates along the time axis, in per cent of both axes; a gap where nothing is known."""
+    """Estimates along the time axis; a gap where nothing is known."""
 
     name: str
     last: str
-    lines: list[str]
-    bands: list[str]
-    marks: list[Mark]
-    limit: float | None
-    y_ticks: list[Tick]
-
-
-class Slab(NamedTuple):
-    """The class mix of a window: left edge, width, and (top, height, class) of each part."""
-
-    x: float
-    width: float
-    parts: list[tuple[float, float, int]]
+    plot: Markup
 
 
 def monitor_html(
@@ -86,7 +68,6 @@ def _facts(monitor: Monitor) -> dict[str, Any]:
         "n": len(windows),
         "status": _status(windows),
         "tiles": _tiles(monitor, windows),
-        "x_ticks": _dates(windows, places),
         "charts": [
             _series("Accuracy", windows, places, None, "accuracy", limits.accuracy),
             _series("Calibration error", windows, places, None, "ece", limits.ece),
@@ -184,14 +165,13 @@ def _places(windows: Sequence[Window]) -> list[float]:
     return [100 * (t - times[0]) / (times[-1] - times[0]) for t in times]
 
 
-def _dates(windows: Sequence[Window], places: Sequence[float]) -> list[Tick]:
-    if not windows:
-        return []
+def _dates(windows: Sequence[Window], places: Sequence[float]) -> Axis:
+    """Return the time axis, with the first and the last date, and one between if it fits."""
     wanted = sorted({0, len(windows) - 1})
     middle = min(range(len(windows)), key=lambda i: abs(places[i] - 50))
     if all(abs(places[middle] - places[i]) > 20 for i in wanted):
         wanted = [wanted[0], middle, wanted[1]]
-    return [Tick(places[i], windows[i].at[:10]) for i in wanted]
+    return Axis(0, 100, [(places[i], windows[i].at[:10]) for i in wanted], inside=True)
 
 
 def _series(
@@ -215,30 +195,29 @@ def _series(
         lowest = min([one.low for one in known] + ([] if limit is None else [limit]), default=0.0)
         low, high = int(10 * lowest) / 10, 1.0
 
-    def y(value: float) -> float:
-        return 100 * (high - min(max(value, low), high)) / (high - low)
-
-    lines: list[str] = []
-    bands: list[str] = []
+    marks: list[Any] = []
     for run in _runs(found):
-        lines.append(" ".join(f"{places[i]:.2f},{y(found[i].value):.2f}" for i in run))  # pyright: ignore[reportOptionalMemberAccess]
-        upper = [f"{places[i]:.2f},{y(found[i].high):.2f}" for i in run]  # pyright: ignore[reportOptionalMemberAccess]
-        lower = [f"{places[i]:.2f},{y(found[i].low):.2f}" for i in reversed(run)]  # pyright: ignore[reportOptionalMemberAccess]
-        bands.append(" ".join(upper + lower))
-    points = [
-        Mark(x, y(one.value), "dot", f"{window.at}: {between(one)}")
+        x = [places[i] for i in run]
+        values, lows, highs = zip(*(found[i] for i in run), strict=True)  # pyright: ignore[reportArgumentType]
+        marks = [Band(x, lows, highs, "risk-band"), *marks, Curve(x, values, "curve")]
+    if limit is not None:
+        marks.append(Segment((0, limit), (100, limit), "limit"))
+    marks += [
+        Dot(x, one.value, "dot", f"{window.at}: {between(one)}")
         for x, one, window in zip(places, found, windows, strict=True)
         if one is not None
     ]
-    rang = [
-        Mark(x, 0.0, COLOURS[alarms[0].severity], f"{window.at}: {alarms[0].severity} alarm")
+    marks += [
+        Sign(x, COLOURS[alarms[0].severity], f"{window.at}: {alarms[0].severity} alarm")
         for x, window in zip(places, windows, strict=True)
         if (alarms := [alarm for alarm in window.alarms if alarm.segment == segment])
     ]
-    ticks = [Tick(at, percent(low + at / 100 * (high - low))) for at in (0, 50, 100)]
-    line = None if limit is None else y(limit)
+    label = (
+        f"{cut(name, LONGEST)}: {what} of each window with a 90% band; the table has the numbers"
+    )
     last = between(next((one for one in reversed(found) if one is not None), None))
-    return Series(cut(name, LONGEST), last, lines, bands, points + rang, line, ticks)
+    drawn = plot(_dates(windows, places), shares(low=low, high=high, parts=2), marks, label)
+    return Series(cut(name, LONGEST), last, drawn)
 
 
 def _runs(found: Sequence[Interval | None]) -> list[list[int]]:
@@ -261,15 +240,19 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
     names = sorted(total, key=lambda name: -total[name])[:CLASSES]
     width = min([b - a for a, b in pairwise(places) if b > a], default=100.0)
     width = max(0.9 * width / (1 + width / 100), 0.2)
-    slabs: list[Slab] = []
+    if not windows:
+        return {"names": [], "others": False, "plot": None}
+    boxes: list[Box] = []
     for x, window in zip(places, windows, strict=True):
-        shares = [window.mix.get(name, 0.0) for name in names]
-        shares.append(max(1 - sum(shares), 0.0))
-        parts: list[tuple[float, float, int]] = []
-        top = 0.0
-        for k, share in enumerate(shares):
-            parts.append((100 * top, 100 * share, k))
-            top += share
-        slabs.append(Slab(x * (100 - width) / 100, width, parts))
+        shown = [window.mix.get(name, 0.0) for name in names]
+        rest = max(1 - sum(shown), 0.0)
+        left, top = x * (100 - width) / 100, 1.0
+        for k, share in enumerate([*shown, rest]):
+            look = f"k{k if k < len(names) else CLASSES}"
+            if share > 0:
+                boxes.append(Box((left, top - share), (left + width, top), look))
+            top -= share
+    label = "Share of the predictions by class in each window"
+    drawn = plot(_dates(windows, places), shares(parts=2), boxes, label)
     named = [cut(name, LONGEST) for name in names]
-    return {"names": named, "others": len(total) > CLASSES, "slabs": slabs}
+    return {"names": named, "others": len(total) > CLASSES, "plot": drawn}
