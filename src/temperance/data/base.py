@@ -124,7 +124,7 @@ class Rows(ABC):
         labels: bool = False,
         blocks_per_call: int = 1,
     ) -> S:
-        """Return the sum of a statistic that tells whether all values were fit to compute with.
+        """Return the sum of a statistic that finds out whether all values were fit to compute with.
 
         Rows in memory then look for NaN and infinity only when ``is_valid`` of the sum is False;
         with ``labels=True`` the same holds for labels without a column. A statistic that makes no
@@ -178,7 +178,7 @@ class Rows(ABC):
         """Return the rows 0, stride, 2 stride and so on."""
 
     def skip_value_checks(self) -> None:  # noqa: B027 - most rows have nothing to do
-        """Do not check values: these rows are a sample of others, whose first pass will."""
+        """Leave values unchecked in a sample: the first pass over all rows checks them."""
 
     def mapped(self, function: Callable[[Array], Array]) -> Rows:
         """Return the same rows with ``function`` of their logits, such as a map, in their place.
@@ -211,7 +211,7 @@ def stride_of(n: int, n_rows: int) -> int:
 
 
 def shuffled(n: int, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``n_rows`` of the numbers below n in random order, in memory that n does not rule."""
+    """Return ``n_rows`` of the numbers below n in random order, in O(``n_rows``) memory."""
     return seed.choice(n, n_rows, replace=False)
 
 

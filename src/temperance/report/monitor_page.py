@@ -10,7 +10,7 @@ from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
 from temperance.report.charts import TOPS
-from temperance.report.context import LONGEST, SENTENCE
+from temperance.report.context import MAX_NAME_LENGTH, SENTENCE
 from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
 from temperance.report.texts import between, cut, percent
 
@@ -49,7 +49,7 @@ def monitor_html(
     facts = _facts(monitor) | {
         "title": cut(title or "Monitoring report", SENTENCE),
         "model": None if model is None else cut(model, SENTENCE),
-        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), LONGEST),
+        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), MAX_NAME_LENGTH),
     }
     text = template("monitor.html.jinja").render(facts)
     if path is not None:
@@ -154,7 +154,7 @@ def _rang(window: Window) -> tuple[str, str]:
         return "", ""
     first, more = window.alarms[0], len(window.alarms) - 1
     rest = f" and {more} more" if more else ""
-    return first.severity, cut(f": {first.what}{rest}", 2 * LONGEST)
+    return first.severity, cut(f": {first.what}{rest}", 2 * MAX_NAME_LENGTH)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
@@ -212,12 +212,11 @@ def _series(
         for x, window in zip(places, windows, strict=True)
         if (alarms := [alarm for alarm in window.alarms if alarm.segment == segment])
     ]
-    label = (
-        f"{cut(name, LONGEST)}: {what} of each window with a 90% band; the table has the numbers"
-    )
+    name = cut(name, MAX_NAME_LENGTH)
+    label = f"{name}: {what} of each window, 90% band; the table has the numbers"
     last = between(next((one for one in reversed(found) if one is not None), None))
     drawn = plot(_dates(windows, places), shares(low=low, high=high, parts=2), marks, label)
-    return Series(cut(name, LONGEST), last, drawn)
+    return Series(name, last, drawn)
 
 
 def _runs(found: Sequence[Interval | None]) -> list[list[int]]:
@@ -254,5 +253,5 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
             top -= share
     label = "Share of the predictions by class in each window"
     drawn = plot(_dates(windows, places), shares(parts=2), boxes, label)
-    named = [cut(name, LONGEST) for name in names]
+    named = [cut(name, MAX_NAME_LENGTH) for name in names]
     return {"names": named, "others": len(total) > CLASSES, "plot": drawn}

@@ -1,4 +1,4 @@
-"""Every input error of the library is raised here, once.
+"""Checks of input that several functions need.
 
 A message is one sentence: the argument, what it must be, what came, and the way out.
 """

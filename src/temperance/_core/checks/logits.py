@@ -29,10 +29,10 @@ COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
 EXACT, NEARLY, PERCENTAGES = "probabilities", "rounded probabilities", "percentages"
 FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
 DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
-ROUNDED = 0.1  # rounding moves the sum of a row up by less
-KEPT = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
+MAX_ROUNDING = 0.1  # rounding moves the sum of a row up by less
+KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
 ALIKE_ROWS = 5  # that many, all rounded probabilities or percentages, are no accident
-WHOLE = 20  # classes; of more than these, small whole logits sum to about 100 as well
+MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
@@ -307,7 +307,7 @@ def check_simplex(p: NDArray[Any], name: str) -> float:
         sums = p.sum(axis=1, dtype=np.float64)
         half = _half_unit(p, 1.0)
         slack = max(COARSEST, p.shape[1] * half)
-        near = (sums > 0) & (sums >= 1 - slack) & (sums <= 1 + min(slack, ROUNDED))
+        near = (sums > 0) & (sums >= 1 - slack) & (sums <= 1 + min(slack, MAX_ROUNDING))
         bad = ~(near & (p >= 0).all(axis=1))
     if bad.any():
         row = int(np.argmax(bad))
@@ -349,17 +349,17 @@ def _forms(block: Array) -> frozenset[str]:
 
 def _forms_of(rows: Array, total: float) -> frozenset[str]:
     xp = namespace(rows)
-    if not (xp.min(rows) >= 0 and xp.max(rows) <= (1 + ROUNDED) * total):  # NaN as well
+    if not (xp.min(rows) >= 0 and xp.max(rows) <= (1 + MAX_ROUNDING) * total):  # NaN as well
         return frozenset()
     beyond = xp.sum(rows, axis=1, dtype=xp.float64) / total - 1
     tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(rows.dtype).eps))  # bfloat16 is coarser
     if xp.all(xp.abs(beyond) <= tolerance):
         return frozenset({EXACT, NEARLY} if total == 1 else {PERCENTAGES})
-    kept = xp.mean(xp.astype(beyond >= -KEPT, xp.float64))
-    if xp.max(beyond) > ROUNDED or kept < KEPT:
+    kept = xp.mean(xp.astype(beyond >= -KEPT_SHARE, xp.float64))
+    if xp.max(beyond) > MAX_ROUNDING or kept < KEPT_SHARE:
         return frozenset()
     k = int(rows.shape[1])
-    if total > 1 and k > WHOLE and xp.all(xp.round(rows) == rows):
+    if total > 1 and k > MAX_WHOLE_CLASSES and xp.all(xp.round(rows) == rows):
         return frozenset()
     slack = max(tolerance, k * _half_unit(rows, total))
     if xp.min(beyond) < -slack or xp.max(beyond) > slack:
