@@ -49,7 +49,7 @@ from threadpoolctl import threadpool_limits
 
 import temperance as tp
 from temperance._core import kernels
-from temperance._core.threads import LIMIT
+from temperance._core.threads import THREADS_VARIABLE
 from temperance.data import as_labelled_rows
 from temperance.supervised.temperature import solve_temperature
 
@@ -189,12 +189,12 @@ def two_threads(n: int, k: int, n_rows: int, rounds: int) -> Row:
     for name, task in tasks.items():
         both = [Contender(f"{name}, {count}", lambda _, f=task: f()) for count in (1, 2)]
         for one, count in zip(both, (1, 2), strict=True):
-            one.prepare = lambda count=count: os.environ.update({LIMIT: str(count)})
+            one.prepare = lambda count=count: os.environ.update({THREADS_VARIABLE: str(count)})
         take_turns(both, rounds)
         one, two = (min(wall for wall, _ in each.seconds) for each in both)
         result[name] = {"one_ms": 1e3 * one, "two_ms": 1e3 * two, "gain": one / two}
         print(f"  two threads, {name}: {one / two:.2f} times as fast")
-    os.environ[LIMIT] = "1"
+    os.environ[THREADS_VARIABLE] = "1"
     return result
 
 
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--only", choices=names, nargs="+", default=names, help="measure again")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of peers
-    os.environ[LIMIT] = "1"
+    os.environ[THREADS_VARIABLE] = "1"
     found = versions()
     print("not here:", ", ".join(name for name, v in found.items() if v is None) or "nothing")
     if found["torch"]:

@@ -47,7 +47,7 @@ class Map(ABC):
         z = checks.check_logits(logits)
         if self.n_classes is not None:
             checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
-        checks.check_values(z)
+        z = checks.check_values(z)
         with np.errstate(over="ignore", invalid="ignore"):
             calibrated = namespace(z).astype(self._apply(widened(z)), z.dtype)
         checks.check_range(calibrated)

@@ -21,7 +21,7 @@ Z = Z.astype(np.float32)
 @pytest.fixture
 def several(monkeypatch):
     """Arrays of a few blocks count as large, and there are three processors."""
-    monkeypatch.setattr(array, "LARGE", 10_000)
+    monkeypatch.setattr(array, "THREADED_ELEMENTS", 10_000)
     monkeypatch.setattr(array, "n_threads", lambda: 3)
 
 

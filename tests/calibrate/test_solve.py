@@ -24,14 +24,14 @@ def target(scene):
 @pytest.mark.parametrize("temperature", [0.5, 3.0, 20.0])
 def test_the_class_mix_is_met(target, temperature):
     mix = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
-    bias = match_mix(target, temperature, mix, np.zeros(5))
+    bias, _ = match_mix(target, temperature, mix, np.zeros(5))
     assert target.probabilities(temperature, bias).mean(axis=0) == pytest.approx(mix, abs=1e-5)
 
 
 def test_many_classes_are_met_by_scaling():
     z = Logits.of(np.random.default_rng(0).normal(size=(2_000, 200)))
     mix = np.random.default_rng(1).dirichlet(np.full(200, 2.0))
-    bias = match_mix(z, 0.5, mix, np.zeros(200))
+    bias, _ = match_mix(z, 0.5, mix, np.zeros(200))
     assert np.abs(z.probabilities(0.5, bias).mean(axis=0) - mix).sum() < 1e-3
 
 

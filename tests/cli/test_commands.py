@@ -64,7 +64,7 @@ def test_calibrate_writes_what_the_library_computes(folder, calibrated):
 def test_calibrate_says_what_it_means(folder, capsys):
     code, out, _ = run(
         capsys,
-        *("calibrate", folder / "target.npz", "--prior", "source"),
+        *("calibrate", folder / "target.npz", "--prior", "uniform"),
         *("--source", folder / "source.npz"),
     )
     assert code == 0

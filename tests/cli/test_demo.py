@@ -130,7 +130,7 @@ def test_the_clerk_accepts_what_the_numbers_say(hard):
     rotated = demo.load("rotated_60")
     own, ours = hard.outcome("uncalibrated"), hard.outcome("temperance")
     p = softmax(rotated.logits.astype(np.float64), axis=1)
-    accepted = p.max(axis=1) >= demo.SURE
+    accepted = p.max(axis=1) >= demo.ACCEPTED_CONFIDENCE
     assert own.accepted == pytest.approx(accepted.sum(), abs=4)  # half precision near the limit
     wrong = accepted & (p.argmax(axis=1) != rotated.labels)
     assert own.accepted_wrong == pytest.approx(wrong.sum(), abs=4)

@@ -42,7 +42,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs="CRITICAL",
         ) as cluster,
         Client(cluster) as client,
@@ -264,7 +264,7 @@ def test_bad_rows_are_refused_with_their_place(data, case):
 
 
 def test_the_place_is_right_where_a_partition_is_worth_several_threads(data, monkeypatch):
-    monkeypatch.setattr(array, "LARGE", 10_000)
+    monkeypatch.setattr(array, "THREADED_ELEMENTS", 10_000)
     monkeypatch.setattr(array, "n_threads", lambda: 3)
     z = _with(data[0], (23_999, 2), np.nan)
     with pytest.raises(tp.InputError, match="Row 23999, class 2 is NaN"):

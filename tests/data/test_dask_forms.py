@@ -132,7 +132,7 @@ def test_workers_that_are_killed_in_running_fits(data, kills):
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 10, "scheduler": None}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
             silence_logs="CRITICAL",
         ) as cluster,
         Client(cluster) as client,
@@ -152,7 +152,34 @@ def test_workers_that_are_killed_in_running_fits(data, kills):
                     struck += 1
                     break
                 time.sleep(0.01)
-            fit.join(timeout=120)
+            until = time.monotonic() + 120
+            while fit.is_alive() and time.monotonic() < until:
+                cluster.scale(2)  # a nanny that gave its worker up is replaced, as on a cluster
+                fit.join(timeout=2)
             assert not fit.is_alive()
         assert len(found) >= kills
         assert all(one == expected for one in found)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_restarted_in_a_running_fit(data):
+    """The pass that the restart cancels is made again, and the answer is the same to the bit."""
+    z, y = data
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        rows, labels = busy_rows(z, 0.05), da.from_array(y, chunks=500)
+        expected, found = tp.fit_temperature(rows, labels), []
+        fit = threading.Thread(target=lambda: found.append(tp.fit_temperature(rows, labels)))
+        fit.start()
+        while not any(client.processing().values()):
+            assert fit.is_alive()
+            time.sleep(0.01)
+        client.restart()
+        assert not found  # it was at work
+        fit.join(timeout=120)
+        assert found == [expected]

@@ -227,3 +227,40 @@ def test_whether_there_are_many_rows_is_told_without_reading_them_all():
     assert len(read) - before <= 3
     assert not as_rows(blocks).exceeds(120)
     assert rows.reduce(lambda block: (float(block.logits.shape[0]),)) == (40.0,)
+
+
+def held(kind, z, y, folder):
+    """Return the same rows in another hold."""
+    if kind == "blocks":
+        return (lambda: zip(np.array_split(z, 5), np.array_split(y, 5), strict=True)), None
+    if kind == "memory map":
+        np.save(folder / "z.npy", z)
+        return np.load(folder / "z.npy", mmap_mode="r"), y
+    if kind == "Dask":
+        da = pytest.importorskip("dask.array")
+        return da.from_array(z, chunks=(500, -1)), da.from_array(y, chunks=500)
+    return (torch.from_numpy(z), torch.from_numpy(y)) if kind == "torch" else (z, y)
+
+
+@pytest.mark.parametrize("kind", ["array", "torch", "blocks", "memory map", "Dask"])
+def test_minus_infinity_is_a_mask_wherever_the_rows_are(kind, tmp_path):
+    """A class that is impossible in a row has probability 0 there, and nothing else changes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=2000)
+    z = 3 * (1.5 * np.eye(4)[y] + rng.normal(size=(2000, 4)))
+    impossible = rng.random(z.shape) < 0.1
+    impossible[np.arange(2000), y] = False
+    infinite = np.where(impossible, -np.inf, z)
+    e = np.where(impossible, 0, np.exp(z))
+    nll = -np.log((e / e.sum(axis=1, keepdims=True))[np.arange(2000), y]).mean()
+    rows = held(kind, infinite, y, tmp_path)
+    assert tp.metrics.nll(*rows) == pytest.approx(nll, rel=1e-12)
+    known = tp.fit_temperature(np.where(impossible, -1e30, z), y).temperature
+    fitted = tp.fit_temperature(*rows)
+    assert fitted.temperature == pytest.approx(known, rel=1e-9)
+    p = fitted.predict_proba(infinite)
+    np.testing.assert_array_equal(p[impossible], 0)
+    assert p.sum(axis=1) == pytest.approx(1)
+    infinite[7, y[7]] = -np.inf
+    with pytest.raises(tp.InputError, match=r"Row 7 has class \d, whose logit is -inf"):
+        tp.fit_temperature(*held(kind, infinite, y, tmp_path))

@@ -175,7 +175,7 @@ def test_recut_keeps_every_row_in_order(sizes, size):
 
 @pytest.mark.parametrize("n_rows", [1, 100, 3_000, N])
 def test_the_head_of_a_stream_is_that_of_an_array(data, n_rows, monkeypatch):
-    monkeypatch.setattr(stream, "SAMPLE", 1 << 10)  # most heads are larger: they take a pass
+    monkeypatch.setattr(stream, "KEPT_ELEMENTS", 1 << 10)  # most heads are larger: they take a pass
     z, y = data
     there, here = as_rows(cut(z, y)).thin(n_rows), as_rows(z, y).thin(n_rows)
     first, second = (base.joined(list(rows.blocks())) for rows in (there, here))

@@ -71,6 +71,11 @@ def _spoilt(z, value):
     return z
 
 
+def _masked_row(z):
+    z[7] = -np.inf
+    return z
+
+
 def problem(k=K, n=N):
     return logits(n, k, sharpness=2.0, seed=3)
 
@@ -107,6 +112,7 @@ def nasty():
         "ties everywhere": (np.round(z / 5), y),
         "one giant logit": (_spoilt(z.copy(), 1e30), y),
         "a masked class": (np.where(np.arange(K) == 2, -1e30, z), np.where(y == 2, 0, y)),
+        "a class of -inf": (np.where(np.arange(K) == 2, -np.inf, z), np.where(y == 2, 0, y)),
         "memory map": (_memmap(z), y),
         "not contiguous": (np.repeat(z, 3, axis=1)[::-1, ::3], y[::-1]),
         "column-major": (np.asfortranarray(z), y),
@@ -138,7 +144,7 @@ def refused():
             np.array([[np.nan, np.inf], [np.inf, np.inf]]),
             "Row 0, class 0 is NaN",
         ),
-        "-inf": (_spoilt(z.copy(), -np.inf), "Row 7, class 1 is -inf.*large negative logit"),
+        "only -inf": (_masked_row(z.copy()), "Row 7 is -inf in every class"),
         "too large": (
             _spoilt(z.copy(), -1.7e308),
             r"within ±1e\+100.*Row 7, class 1 is -1.7e\+308",

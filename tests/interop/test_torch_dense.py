@@ -183,7 +183,7 @@ def test_a_stream_is_fitted_in_the_memory_of_two_batches(loader):
 
 
 def test_the_sample_is_spread_over_the_whole(loader, monkeypatch):
-    monkeypatch.setattr(stream, "SAMPLE", 1 << 12)
+    monkeypatch.setattr(stream, "KEPT_ELEMENTS", 1 << 12)
     numbered = []
     start = 0
     for _, y in loader:

@@ -309,7 +309,7 @@ def test_an_edited_number_is_noticed(path):
 
 
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
-    monkeypatch.setattr(artefact, "LIMIT", 1 << 20)
+    monkeypatch.setattr(artefact, "MAX_BYTES", 1 << 20)
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(1 << 40)  # a terabyte of nothing, on paper

@@ -102,7 +102,7 @@ def test_a_label_without_a_column_is_named(k, row, beyond):
 
 
 @pytest.mark.parametrize("k", [3, 10, 40])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e101])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e101])
 def test_a_logit_that_cannot_be_used_is_named(k, bad):
     z, y = logits(20_000, k)
     z[17_321, k - 1] = bad

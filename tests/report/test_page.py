@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 import temperance as tp
 from temperance import report
 from temperance.report import charts, texts
-from temperance.report.context import FIRST, LIMIT, _class_mix, _facts_json, page_facts
+from temperance.report.context import FIRST, MAX_FACTS_LENGTH, _class_mix, _facts_json, page_facts
 
 SECTIONS = (
     "how-sure",
@@ -203,8 +203,8 @@ def test_what_labels_have_answered_is_no_longer_in_doubt():
     audit = cal.audit(*simulated(500, seed=1)).to_dict()
     assert cal.doubt
     assert cal.doubt in texts.meaning(cal)
-    assert cal.doubt in texts.meaning(cal, audit | {"n": texts.ENOUGH - 1})
-    assert cal.doubt not in texts.meaning(cal, audit | {"n": texts.ENOUGH})
+    assert cal.doubt in texts.meaning(cal, audit | {"n": texts.ROWS_TO_AUDIT - 1})
+    assert cal.doubt not in texts.meaning(cal, audit | {"n": texts.ROWS_TO_AUDIT})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_labels_never_agree_with_what_got_worse(key, what):
 def test_a_few_labels_cannot_tell(agrees, worse):
     gap = tp.Interval(0.26 if worse else 0.1, 0.0, 0.6)
     before = {"ece_before": tp.Interval(0.19, 0.1, 0.3), "ece_after": gap}
-    top, text = labels_say(n=texts.ENOUGH - 1, agrees=agrees, **before)
+    top, text = labels_say(n=texts.ROWS_TO_AUDIT - 1, agrees=agrees, **before)
     assert "ewer than 30 rows are too few to tell" in top
     assert "agrees" not in top
     assert ("does not agree with the estimate" in top) == (not agrees)
@@ -240,7 +240,7 @@ def test_without_evidence_the_words_agree_with_the_map_that_is_applied():
     cal = calibration("no evidence")
     said = texts.meaning(cal)
     assert texts.percent(cal.details["confidence_after"]) in said
-    for share, words in ((0.6, "60%, which is not certain"), (0.85, "85%, but the gain is")):
+    for share, words in ((0.6, "60%, which is not certain"), (0.95, "95%, but the gain is")):
         details = cal.details | {"probability_of_gain": share}
         assert words in texts.meaning(replace(cal, details=details))
     assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
@@ -427,10 +427,10 @@ def test_facts_of_very_many_classes_are_cut_and_marked():
     cal = calibration("improved")
     n = 40_000
     long = replace(cal, details=cal.details | {"prior": [1 / n] * n, "classes": ["é" * 99] * n})
-    assert len(json.dumps(long.to_dict(), ensure_ascii=False)) > LIMIT
+    assert len(json.dumps(long.to_dict(), ensure_ascii=False)) > MAX_FACTS_LENGTH
     text = str(_facts_json(long, None))
     inside = json.loads(text)
-    assert len(text) < LIMIT
+    assert len(text) < MAX_FACTS_LENGTH
     assert inside["details"]["prior"] == {"length": n, "first": [1 / n] * FIRST}
     assert "éé" in text  # a letter is a letter, in the page too
     assert len(inside["details"]["classes"]["first"][0]) < 99

@@ -111,7 +111,7 @@ def judge(target: Target) -> dict[str, Any]:
         "no source": {"prior": exact},
     }
     own = tp.Temperature(1.0).predict_proba(z)
-    bound, home = _temperature(z, y), _temperature(*source)
+    bound, home = temperature(z, y), temperature(*source)
     best, at_home = (brier(m.predict_proba(z), y) for m in (bound, home))
     bare = brier(tp.fit_prior_matched(z, exact, source).predict_proba(z), y)
     out: dict[str, Any] = {"family": target.family, "shift": target.shift, "k": target.n_classes}
@@ -132,8 +132,8 @@ def judge(target: Target) -> dict[str, Any]:
             "improved": cal.verdict == "improved",
             "right": score < brier(own, y),
             "right_ece": error < tp.metrics.ece(z, y),
-            "covers": _inside(cal.accuracy, right),
-            "covers_ece": _inside(cal.ece_after, error),
+            "covers": inside(cal.accuracy, right),
+            "covers_ece": inside(cal.ece_after, error),
         }
     few = seed.permutation(len(y))
     for n in LABELS:
@@ -144,18 +144,20 @@ def judge(target: Target) -> dict[str, Any]:
             right = float((cal.predict_proba(z).argmax(axis=1) == y).mean())
             out[f"{name}, {n} labels"] = {
                 "regret": brier(cal.predict_proba(z), y) - best,
-                "covers": _inside(cal.accuracy, right),
+                "covers": inside(cal.accuracy, right),
             }
-        alone = brier(_temperature(*pair, otherwise=home).predict_proba(z), y) - best
+        alone = brier(temperature(*pair, otherwise=home).predict_proba(z), y) - best
         out[f"TS, {n} labels"] = {"regret": alone}
     return out
 
 
-def _inside(interval: tp.Interval | None, value: float) -> bool:
+def inside(interval: tp.Interval | None, value: float) -> bool:
+    """Return whether an interval holds a value."""
     return interval is not None and interval.low <= value <= interval.high
 
 
-def _temperature(z: Any, y: Any, otherwise: tp.Temperature | None = None) -> tp.Temperature:
+def temperature(z: Any, y: Any, otherwise: tp.Temperature | None = None) -> tp.Temperature:
+    """Return the fitted temperature, or what to use where none is identified."""
     try:
         return tp.fit_temperature(z, y)
     except tp.NotIdentified:

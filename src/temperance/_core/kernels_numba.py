@@ -232,7 +232,7 @@ def cumulants(s, count):
         one = 1 / s[0, i]
         m, m2, m3 = s[1, i] * one, s[2, i] * one, s[3, i] * one
         m4, m5, m6 = s[4, i] * one, s[5, i] * one, s[6, i] * one
-        # Round p makes E[u^(r - p) (u - m)^p] of that with p - 1, until r = p.
+        # Round p turns E[u^(r - p + 1) (u - m)^(p - 1)] into E[u^(r - p) (u - m)^p].
         c2, c3, c4, c5, c6 = m2 - m * m, m3 - m * m2, m4 - m * m3, m5 - m * m4, m6 - m * m5
         c3, c4, c5, c6 = c3 - m * c2, c4 - m * c3, c5 - m * c4, c6 - m * c5
         c3, c4, c5, c6 = c3 - m * c2, c4 - m * c3, c5 - m * c4, c6 - m * c5
@@ -443,7 +443,7 @@ def residuals(v, labels, weight):
 
 
 @part(EXACT)
-def log_odds(row, top, e, s, out):
+def write_log_odds(row, top, e, s, out):
     """Write ``z - top - log(s - e)``; of the predicted class the number is not used."""
     for k in range(row.size):
         rest = s - e[k]
@@ -458,7 +458,7 @@ def non_predicted_log_odds(z):
     for start in range(0, z.shape[0], tops.size):
         for i in range(exponentiate(z, start, LOG2_E, u, e, tops, shifts)):
             row, out = z[start + i], odds[start + i]
-            log_odds(row, tops[i], e[i], total(e[i]), out)
+            write_log_odds(row, tops[i], e[i], total(e[i]), out)
             if shifts[i] != shifts[i]:
                 out[:] = math.nan
             predicted = first_largest(row, tops[i])

@@ -41,7 +41,7 @@ __all__ = [
 
 BLOCKS_PER_CALL = 2  # blocks of rows read together: NumPy's copies of them must stay in the cache
 DERIVATIVES = 6
-FURTHEST = -700.0  # exp of less is 0 in float32 and counts for nothing in float64
+LEAST_EXPONENT = -700.0  # exp of less is 0 in float32 and counts for nothing in float64
 WRONG_LABEL = "a label must be the number of a column, between 0 and K - 1"
 UNCOUNTED = -1e30  # log-odds of a predicted class, whose weight exp(v o) is 0 for every v
 
@@ -56,7 +56,7 @@ def temperature_moments(
     logits: Array, labels: NDArray[Any] | None, weight: Floats | None, beta: float
 ) -> Moments:
     """Return the NLL and its derivatives at 1/T = β; ``labels=None`` leaves ``Σ W·u`` out."""
-    check_labels(labels, int(logits.shape[1]))
+    check_columns(labels, int(logits.shape[1]))
     xp = namespace(logits)
     with np.errstate(over="ignore", invalid="ignore"):  # validity is checked below
         z = xp.astype(logits, xp.float64)
@@ -70,8 +70,8 @@ def temperature_moments(
             return NO_MOMENTS
         gap = -float(xp.sum(own))
         z *= beta
-        if reach * beta > -FURTHEST:  # u² of a mask may overflow, and 0 times infinity is NaN
-            z = xp.maximum(z, xp.asarray(FURTHEST, dtype=z.dtype))
+        if reach * beta > -LEAST_EXPONENT:  # u² of a mask may overflow, and 0 times infinity is NaN
+            z = xp.maximum(z, xp.asarray(LEAST_EXPONENT, dtype=z.dtype))
         s0, *others = _power_sums(z, one)
         moments = xp.stack(others) / s0
         cumulants = _cumulants(*_centred(moments))
@@ -128,7 +128,7 @@ def _cumulants(c2: Array, c3: Array, c4: Array, c5: Array, c6: Array) -> tuple[A
     )
 
 
-def check_labels(labels: NDArray[Any] | None, n_classes: int) -> None:
+def check_columns(labels: NDArray[Any] | None, n_classes: int) -> None:
     """Raise IndexError unless hard labels are numbers of columns."""
     if not are_columns(labels, n_classes):
         raise IndexError(WRONG_LABEL)
@@ -158,7 +158,7 @@ def outcomes(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[Floats, Floats
     that row alone, to the last bit.
     """
     n, k = logits.shape
-    check_labels(labels, k)
+    check_columns(labels, k)
     if n == 1:  # NumPy adds a single column in another order, so the row is computed twice
         both = outcomes(np.repeat(logits, 2, axis=0), np.repeat(labels, 2, axis=0))
         return both[0][:1], both[1][:1], both[2][:1], both[3][:1]
@@ -250,7 +250,7 @@ def residuals(
     v: NDArray[Any], labels: NDArray[Any], weight: Floats | None
 ) -> tuple[float, Integers]:
     """Replace v by ``w (softmax(v) - 1{y})``; return the NLL, and rows with p_y ≤ 1/2 by class."""
-    check_labels(labels, v.shape[1])
+    check_columns(labels, v.shape[1])
     rows, w = np.arange(len(v)), np.ones(len(v)) if weight is None else weight
     v -= v.max(axis=1, keepdims=True)
     own = v[rows, labels] if labels.ndim == 1 else np.vecdot(v, labels)
@@ -259,20 +259,20 @@ def residuals(
     v /= total
     loss = float(w @ (np.log(total)[:, 0] - own))
     if labels.ndim == 1:
-        best, sure = labels, v[rows, labels]
+        best, p_label = labels, v[rows, labels]
         v[rows, labels] -= 1
     else:
-        best, sure = labels.argmax(axis=1), np.where(labels == 1, v, 0).max(axis=1)
+        best, p_label = labels.argmax(axis=1), np.where(labels == 1, v, 0).max(axis=1)
         v -= labels
     v *= w[:, None]
-    return loss, np.bincount(best[(sure <= 0.5) & (w > 0)], minlength=v.shape[1])
+    return loss, np.bincount(best[(p_label <= 0.5) & (w > 0)], minlength=v.shape[1])
 
 
 # ------------------------------------------------- weights of unsupervised temperature scaling
 
 
 def non_predicted_log_odds(z: NDArray[Any]) -> tuple[Floats, Integers]:
-    """Return ``o = log p/(1 - p)``, UNCOUNTED for predicted classes, and how often each is one."""
+    """Return ``o = log p/(1 - p)``, UNCOUNTED for predicted classes, and their counts."""
     u = z.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         u -= u.max(axis=1, keepdims=True)

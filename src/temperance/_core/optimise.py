@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TOLERANCE = 1e-10  # relative error of a minimum
-TRUST = 0.5  # relative steps beyond which a Taylor polynomial is not believed
-ROUNDING = 1e-14  # relative differences that say nothing
+MAX_TAYLOR_STEP = 0.5  # relative; beyond it a Taylor polynomial is not used
+RELATIVE_ROUNDING = 1e-14  # relative difference that rounding alone makes
 MAX_STEPS = 60
 FACTORIALS = tuple(math.factorial(r) for r in range(8))
-SLOW = 0.7  # a step that leaves more of the slope is followed by one that narrows the bracket
+MAX_SLOPE_LEFT = 0.7  # share of the slope; after a step that leaves more, the bracket is narrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def minimise_in_scale(
         low, high = (beta, high) if first < 0 else (low, beta)
         change, error = _taylor_step(derivatives)
         target = beta * (1 + change)
-        slow = abs(first) > SLOW * slope
+        slow = abs(first) > MAX_SLOPE_LEFT * slope
         slope = abs(first)
         if slow or not low < target < high or not 0.1 < 1 + change < 10:
             target, error = _between(low, high, beta, rising=first < 0), math.inf
@@ -131,7 +131,7 @@ def _taylor_step(derivatives: list[float]) -> tuple[float, float]:
         return (math.inf if first < 0 else -math.inf), math.inf
     c = [d / (second * f) for d, f in zip(derivatives, FACTORIALS, strict=False)]
     change = _halley(c)
-    if abs(change) > TRUST:
+    if abs(change) > MAX_TAYLOR_STEP:
         return change, math.inf
     for _ in range(8):  # Newton's method on the polynomial, from a point close by
         value = slope = 0.0
@@ -202,7 +202,7 @@ def search_in_scale(
     grid: NDArray[np.float64] = np.linspace(math.log(low), math.log(high), points)
     f = values(np.exp(grid))
     best = int(np.argmin(f))
-    as_good = f - f[best] <= ROUNDING * abs(f[best])
+    as_good = f - f[best] <= RELATIVE_ROUNDING * abs(f[best])
     if not np.isfinite(f[best]) or as_good[0] or as_good[-1]:
         side = "falls" if as_good[0] else "grows"
         where = f"inside [{low:g}, {high:g}]"

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     S = TypeVar("S")
     T = TypeVar("T")
 
-LARGE = 1 << 22  # elements above which threads are worth their start
-LIMIT = "OMP_NUM_THREADS"
+THREADED_ELEMENTS = 1 << 22  # elements above which threads are started
+THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 def n_threads() -> int:
     """Return the number of processors this process may use, or what OMP_NUM_THREADS allows."""
     usable = getattr(os, "sched_getaffinity", None)
     n = len(usable(0)) if usable is not None else os.cpu_count() or 1
-    limit = os.environ.get(LIMIT, "").split(",")[0].strip()
+    limit = os.environ.get(THREADS_VARIABLE, "").split(",")[0].strip()
     return max(1, min(n, int(limit))) if limit.isdigit() else n
 
 

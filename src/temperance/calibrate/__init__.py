@@ -29,7 +29,7 @@ from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from temperance.data.types import LabelsLike, LogitsLike, PriorLike, SourceLike
+    from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 
 __all__ = ["Calibration", "Finding", "calibrate"]
 
@@ -40,6 +40,7 @@ def calibrate(
     source: SourceLike | None = None,
     *,
     labelled: SourceLike | None = None,
+    features: FeaturesLike | None = None,
     classes: Sequence[Any] | None = None,
     bias: bool = True,
     seed: int | np.random.Generator = 0,
@@ -58,6 +59,10 @@ def calibrate(
     labelled : pair (logits, labels), optional
         A few labelled rows of the target: random ones, or those of `Calibration.label_next`. They
         may be part of the target or not.
+    features : pair (target features, source features), optional
+        The layer before the logits, a row for each row of logits, as
+        ``temperance.torch.collect_logits(features=True)`` returns it. One more estimate of the
+        accuracy, which counts where no class mix is known.
     classes : sequence of K names, optional
         In the order of the columns. A prior may go by them, and labels in words are looked up.
     bias : bool
@@ -81,7 +86,9 @@ def calibrate(
     >>> tp.calibrate(z, prior=np.full(5, 0.2), source=(z_old, y_old)).verdict
     'improved'
     """
-    problem = read_problem(target_logits, prior, source, labelled, classes, bias=bias, seed=seed)
+    problem = read_problem(
+        target_logits, prior, source, labelled, classes, features=features, bias=bias, seed=seed
+    )
     return solve_problem(problem)
 
 
@@ -103,7 +110,7 @@ def solve_problem(problem: Problem) -> Calibration:
     """Return the answer to a problem."""
     source, plausible, judgement, before = None, None, None, None
     try:
-        source = None if problem.source is None else Source.of(problem.source)
+        source = _profile(problem)
         findings = find(Evidence(problem, source), fatal=True)
         if not findings:
             plausible = plausible_maps(problem, source)
@@ -117,6 +124,11 @@ def solve_problem(problem: Problem) -> Calibration:
         findings, plausible, judgement = [found("TP403", reason=str(error))], None, None
     evidence = Evidence(problem, source, plausible, judgement, before)
     return _answer(evidence, [*findings, *find(evidence, fatal=False)])
+
+
+def _profile(problem: Problem) -> Source | None:
+    """Return the source as the estimates use it."""
+    return None if problem.source is None else Source.of(problem.source, problem.source_features)
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:

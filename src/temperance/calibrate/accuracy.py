@@ -13,6 +13,8 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
                  `similar`; `rescaled`, its fall since the source 1.4 times as large; and the share
                  of rows whose prediction the class mix leaves alone, to a power that grows with the
                  accuracy at home
+    near         the same share by features: the mean cosine of a row with its five nearest source
+                 rows in the layer before the logits, where no class mix is known
     transported  share of predictions that survive when rows are assigned to classes with quotas q:
                  takes the place of `similar` where there is no source
 
@@ -30,6 +32,7 @@ from scipy.special import expit, logit
 
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.solve import match_mix
+from temperance.calibrate.source import nearness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,10 +113,11 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
         weights = np.array([f.calibrated, f.rescaled, f.shifted])
     else:
-        found["similar"] = share_similar(target, source, weight, error)
-        weights = np.array(
-            [f.calibrated_without_mix, f.rescaled_without_mix, f.similar_without_mix]
-        )
+        found = {"calibrated": calibrated, "similar": share_similar(target, source, weight, error)}
+        weights = np.array([f.calibrated_without_mix, f.similar_without_mix])
+    if mix is None and source.neighbours is not None:
+        found["near"] = share_near(target, source, error)
+        weights = np.r_[weights * (1 - f.near), f.near]
     growth = f.growth if mix is not None else f.growth_without_mix
     away = np.array([log_odds(1 - error) - log_odds(value) for value in found.values()])
     variance = f.variance + growth * away**2
@@ -152,20 +156,34 @@ def _estimates(
 
 def _mean_probability(target: Logits, temperature: float, mix: Matrix | None) -> float:
     """Return the mean probability of the predictions once the class mix is met."""
-    bias = 0.0
-    if mix is not None:
-        bias = match_mix(target, temperature, mix, np.zeros(target.n_classes))
-    p = target.probabilities(temperature, bias)
+    if mix is None:
+        p = target.probabilities(temperature)
+    else:
+        _, p = match_mix(target, temperature, mix, np.zeros(target.n_classes))
     return float(p[np.arange(len(p)), target.predicted].mean())
 
 
 def share_similar(target: Logits, source: Source, weight: Matrix, error: float) -> float:
     """Return the share of rows above the source's similarity at its error rate."""
-    order = np.argsort(source.similarity, kind="stable")
+    return _share_above(source.similarity_of(target), source.similarity, weight, error)
+
+
+def share_near(target: Logits, source: Source, error: float) -> float:
+    """Return the share of rows nearer to source rows than the source's own at its error rate."""
+    here, others = target.features, source.neighbours
+    assert here is not None  # noqa: S101 - target and source features are read together
+    assert others is not None  # noqa: S101
+    own = nearness(others, others, skip=1)
+    return _share_above(nearness(here, others, skip=0), own, np.full(len(own), 1 / len(own)), error)
+
+
+def _share_above(here: Matrix, home: Matrix, weight: Matrix, error: float) -> float:
+    """Return the share of values above the quantile of the source's at its error rate."""
+    order = np.argsort(home, kind="stable")
     below = np.cumsum(weight[order])
-    threshold = float(np.interp(error, below / below[-1], source.similarity[order]))
-    own = float(weight[source.similarity > threshold].sum())
-    share = float((source.similarity_of(target) > threshold).mean())
+    threshold = float(np.interp(error, below / below[-1], home[order]))
+    own = float(weight[home > threshold].sum())
+    share = float((here > threshold).mean())
     return float(np.clip(share - own + 1 - error, 1e-3, 1 - 1e-3))
 
 

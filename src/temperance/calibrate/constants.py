@@ -19,12 +19,13 @@ class Fitted:
     rescaled: float = 0.3
     shifted: float = 0.35
     # The same without a class mix.
-    calibrated_without_mix: float = 0.3
-    rescaled_without_mix: float = 0.05
-    similar_without_mix: float = 0.65
+    calibrated_without_mix: float = 0.5
+    similar_without_mix: float = 0.5
     # The same for two classes, where similarity says nothing.
     calibrated_of_two: float = 0.67
     calibrated_of_two_without_mix: float = 0.75
+    # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
+    near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
     stretch: float = 1.4
     # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
@@ -37,12 +38,14 @@ class Fitted:
     variance: float = 0.015
     growth: float = 0.07
     growth_without_mix: float = 0.2
-    variance_without_source: float = 0.15
+    variance_without_source: float = 0.3
     # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
     # + mix_shift * fall of the log-odds of `similar` since the source.
     mix_odds: float = 2.2
     mix_slope: float = 1.4
     mix_shift: float = 1.0
+    # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
+    repeated_mix: float = 6.0
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
     temperature_error: float = 0.3
     bias_error: float = 0.3
@@ -59,9 +62,8 @@ class Fitted:
 class Policy:
     """Choices about what is said, and when."""
 
-    improved_probability: float = 0.8  # probability of a gain from which "improved" is said
-    improved_gain: float = 0.01  # expected fall of the Brier score from which it is said
-    repeated_mix: float = -3.5  # log-odds added where a mix only repeats that of the source
+    improved_probability: float = 0.9  # probability of a gain from which "improved" is said
+    improved_gain: float = 0.02  # expected fall of the Brier score from which it is said
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted
     few_rows: int = 200  # below this a warning is given

@@ -32,6 +32,7 @@ WHAT = {
     "calibrated": "the model's own probabilities, at the source's temperature and the class mix",
     "rescaled": "the same, with logits as large as on the source",
     "similar": "rows that look like rows the model gets right on the source",
+    "near": "rows that are near source rows in the layer before the logits",
     "shifted": "similarity, rescaled probabilities and class mix, the median of the three",
     "transported": "rows assigned to classes as often as these occur",
 }

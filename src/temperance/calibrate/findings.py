@@ -18,6 +18,7 @@ import numpy as np
 
 from temperance.calibrate.accuracy import log_odds, share_similar
 from temperance.calibrate.constants import POLICY
+from temperance.calibrate.problem import thin
 from temperance.calibrate.result import Finding
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from temperance.calibrate.verdict import Judgement
 
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
-STRAY = 0.02  # share of predictions of excluded classes that is worth a warning
-RESCALED = 1.5  # factor of the logit scale that is worth a word
-NOVEL = 0.2  # share of rows less similar than 999 in 1,000 source rows
-SAME = 0.1  # share of target rows that are also in the source
-APART = 2.0  # log-odds between two estimates that is worth a word
+STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given
+SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
+DISSIMILAR_ROWS = 0.2  # share of rows less similar than 999 in 1,000 source rows
+SHARED_ROWS = 0.1  # share of target rows that are also in the source
+ESTIMATES_APART = 2.0  # log-odds between two estimates from which a finding is given
 SEVERITY = ("refuse", "warn", "note")
 
 
@@ -239,15 +240,17 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
     """
     if e.source is None:
         return
-    rows, labels = e.source.rows, e.source.labels
+    some = thin(e.source.rows)
+    rows, labels = e.source.rows.take(some), e.source.labels[some]
     n, p = len(rows), rows.probabilities(rows.scale or 1.0)
-    d = p - p.mean(axis=0) - (p @ e.source.mix)[:, None] + p.mean(axis=0) @ e.source.mix
-    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * e.source.mix)))
+    mix = np.bincount(labels, minlength=rows.n_classes) / n
+    d = p - p.mean(axis=0) - (p @ mix)[:, None] + p.mean(axis=0) @ mix
+    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * mix)))
     above = float(np.sum(d[np.arange(n), labels]))
     if above <= UNRELATED * error:
         yield found(
             "TP503",
-            accuracy=float((rows.predicted == labels).mean()),
+            accuracy=float((e.source.rows.predicted == e.source.labels).mean()),
             standard_errors=above / error if error > 0 else 0.0,
         )
 
@@ -275,7 +278,7 @@ def _excluded_but_predicted(e: Evidence) -> Iterator[Finding]:
         return
     none = p.prior.value <= POLICY.excluded
     share = float(p.predicted_mix[none].sum())
-    if share > STRAY:
+    if share > STRAY_PREDICTIONS:
         worst = int(np.where(none, p.predicted_mix, -1).argmax())
         yield found("TP103", share=share, class_name=_name(p, worst))
 
@@ -303,7 +306,7 @@ def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
     if e.source is None or e.plausible is None or not e.plausible.estimates:
         return
     estimates = e.plausible.estimates[0]
-    if not 1 / RESCALED < estimates.scale_ratio < RESCALED:
+    if not 1 / SCALE_RATIO < estimates.scale_ratio < SCALE_RATIO:
         yield found("TP202", factor=estimates.scale_ratio)
     if e.problem.n_classes == 2:
         return
@@ -315,7 +318,7 @@ def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
         yield found("TP201", target=here, source=home)
     similarity = e.source.similarity_of(e.problem.sample)
     share = float(np.mean(similarity < np.quantile(e.source.similarity, 0.001)))
-    if share > NOVEL:
+    if share > DISSIMILAR_ROWS:
         yield found("TP205", share=share)
 
 
@@ -354,7 +357,7 @@ def _estimates_disagree(e: Evidence) -> Iterator[Finding]:
     for estimates in e.plausible.estimates[:1]:
         values = list(estimates.values.values())
         low, high = min(values), max(values)
-        if log_odds(high) - log_odds(low) > APART:
+        if log_odds(high) - log_odds(low) > ESTIMATES_APART:
             yield found("TP401", low=low, high=high, estimates=estimates.values)
 
 
@@ -404,7 +407,7 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
     chance = sum(count for count in times.values() if count > 1) / len(rows)
     error = np.sqrt((chance + 1 / len(rows)) / len(others))
     if share - chance > UNRELATED * error:
-        severity = "warn" if share - chance > SAME else "note"
+        severity = "warn" if share - chance > SHARED_ROWS else "note"
         yield found("TP501", severity, share=share - chance, by_chance=chance)
 
 

@@ -13,21 +13,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._core.arrays import softmax_at
-from temperance._core.checks import NotIdentified, check_classes, check_seed
+from temperance._core.arrays import as_array, softmax_at, to_numpy
+from temperance._core.checks import InputError, NotIdentified, check_classes, check_seed
 from temperance.calibrate.constants import NUMERICAL, POLICY
 from temperance.calibrate.prior import Prior, as_prior
 from temperance.data import as_rows
-from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance.data.given import (
+    LabelledSample,
+    as_source_rows,
+    draw_rows,
+    read_source,
+    sample_size,
+    take_labelled,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
+    from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
 
     Matrix = NDArray[np.float64]
 
 ROUNDING = 1e-12  # of the largest logit
+FEATURES_ALONE = (
+    "features are compared with those of a labelled source: give source=(logits, labels) too, or "
+    "leave features out."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,22 +52,29 @@ class Logits:
     filled : array of shape (n, K)
         The same with 0 in the place of a mask.
     predicted : array of shape (n,)
+    features : array of shape (n, d), optional
+        The layer before the logits, of unit length.
     """
 
     z: Matrix
     filled: Matrix
     predicted: NDArray[np.intp]
+    features: NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, logits: NDArray[Any]) -> Logits:
+    def of(cls, logits: NDArray[Any], features: NDArray[np.float32] | None = None) -> Logits:
         """Return centred logits, their masks and their predictions."""
         z = np.array(logits, dtype=np.float64)
         masked = is_masked(z)
+        if not masked.any():
+            predicted = z.argmax(axis=1)
+            z -= z.mean(axis=1, keepdims=True)
+            return cls(z, z, predicted, features)
         filled = np.where(masked, 0.0, z)
         filled -= filled.sum(axis=1, keepdims=True) / (~masked).sum(axis=1, keepdims=True)
         filled[masked] = 0.0
         predicted = np.where(masked, -np.inf, z).argmax(axis=1)
-        return cls(np.where(masked, -np.inf, filled), filled, predicted)
+        return cls(np.where(masked, -np.inf, filled), filled, predicted, features)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -73,7 +91,8 @@ class Logits:
 
     def take(self, rows: NDArray[np.intp]) -> Logits:
         """Return some of the rows."""
-        return Logits(self.z[rows], self.filled[rows], self.predicted[rows])
+        features = None if self.features is None else self.features[rows]
+        return Logits(self.z[rows], self.filled[rows], self.predicted[rows], features)
 
     @property
     def finite(self) -> Matrix:
@@ -92,6 +111,8 @@ def is_masked(z: NDArray[Any]) -> NDArray[np.bool_]:
     Where the logits themselves are as large as masks, the margin between the two largest logits of
     a row tells so, and a mask has to be lower still.
     """
+    if float(z.max()) - float(z.min()) <= NUMERICAL.mask:
+        return np.zeros(z.shape, dtype=np.bool_)
     top = np.partition(z, -2, axis=1)[:, -2:].astype(np.float64)
     margin = float(np.median(top[:, 1] - np.maximum(top[:, 0], -1e100)))
     return z < top[:, 1:] - NUMERICAL.mask * max(1.0, margin / 100)
@@ -129,6 +150,8 @@ class Problem:
     prior : Prior or None
         Stated class mix.
     source, labelled : LabelledSample or None
+    source_features : array or None
+        The layer before the logits of the source rows.
     raw : array of shape (rows read, all classes)
         Logits as given, for fingerprints.
     """
@@ -141,6 +164,7 @@ class Problem:
     prior: Prior | None
     source: LabelledSample | None
     labelled: LabelledSample | None
+    source_features: NDArray[np.float32] | None
     raw: NDArray[Any]
     bias: bool
     seed: int | None
@@ -182,6 +206,7 @@ def read_problem(
     labelled: SourceLike | None,
     classes: Any,
     *,
+    features: FeaturesLike | None = None,
     bias: bool,
     seed: int | np.random.Generator,
 ) -> Problem:
@@ -190,26 +215,70 @@ def read_problem(
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     called = None if classes is None else check_classes(classes, k)
-    pair = None if source is None else read_source(source, k, called, generator)
+    home = None if source is None else as_source_rows(source, k, called)
+    drawn = None if home is None else home.draw(sample_size(home), generator)
+    pair = None if home is None or drawn is None else take_labelled(home, drawn)
     few = None if labelled is None else read_source(labelled, k, called, generator)
     mix = None if prior is None else as_prior(prior, k, called)
     numbers, z = draw_rows(rows, generator)
     active = _active(z, mix, few)
     if mix is not None:
         mix = mix.restricted(active)
+    here, there = None, None
+    if features is not None:
+        if home is None or drawn is None or pair is None:
+            raise InputError(FEATURES_ALONE)
+        kept = drawn[np.isin(pair.labels, active)]
+        here, there = _read_features(features, (rows.n, home.n), (numbers, kept))
     return Problem(
         n=rows.n,
         names=[str(c) for c in called or range(k)],
         active=active,
-        target=Logits.of(z[:, active]),
+        target=Logits.of(z[:, active], here),
         numbers=numbers,
         prior=mix,
         source=None if pair is None else restrict(pair, active),
         labelled=None if few is None else restrict(few, active),
+        source_features=there,
         raw=z,
         bias=bias,
         seed=None if isinstance(seed, np.random.Generator) else int(seed),
     )
+
+
+def _read_features(
+    features: FeaturesLike, sizes: tuple[int, int], numbers: tuple[NDArray[np.int64], ...]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the drawn rows of both arrays of features, each row of unit length."""
+    pair = features if isinstance(features, (tuple, list)) else ()
+    arrays = [as_array(part) for part in pair]
+    if len(arrays) != 2 or any(a is None or len(a.shape) != 2 for a in arrays):
+        msg = (
+            "features must be a pair (target features, source features) of arrays with one row "
+            "for each row of logits, as temperance.torch.collect_logits(features=True) returns "
+            f"them. Got {type(features).__name__} instead."
+        )
+        raise InputError(msg)
+    found: list[NDArray[np.float32]] = []
+    for whose, array, n, rows in zip(("target", "source"), arrays, sizes, numbers, strict=True):
+        if array is None or array.shape[0] != n:
+            size = 0 if array is None else array.shape[0]
+            msg = f"{whose} features must have a row for each of {n} rows of logits. Got {size}."
+            raise InputError(msg)
+        some = to_numpy(array)[rows].astype(np.float64)
+        if not np.isfinite(some).all():
+            msg = f"{whose} features must be finite. Got NaN or infinity."
+            raise InputError(msg)
+        length = np.sqrt((some**2).sum(axis=1, keepdims=True))
+        found.append(np.divide(some, length, where=length > 0, out=some).astype(np.float32))
+    first, second = found
+    if first.shape[1] != second.shape[1]:
+        msg = (
+            f"features of target and source must have the same number of columns. Got "
+            f"{first.shape[1]} and {second.shape[1]}."
+        )
+        raise InputError(msg)
+    return first, second
 
 
 def _active(

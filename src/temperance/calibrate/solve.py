@@ -44,8 +44,10 @@ class BiasAt(NamedTuple):
     bias: Matrix
 
 
-def match_mix(target: Logits, temperature: float, mix: Matrix, start: Matrix) -> Matrix:
-    """Return the bias at which the mean probabilities are ``mix``.
+def match_mix(
+    target: Logits, temperature: float, mix: Matrix, start: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Return the bias at which the mean probabilities are ``mix``, and the probabilities there.
 
     The bias minimises a convex function. Scaling, b += log(q / mean p), lowers the function from
     anywhere; near the minimum Newton's method takes over where K is small.
@@ -54,8 +56,8 @@ def match_mix(target: Logits, temperature: float, mix: Matrix, start: Matrix) ->
     log_mix = np.log(np.maximum(mix, TINY))
     small = k <= NUMERICAL.newton_classes
     tolerance = MIX_TOLERANCE if small else SCALING_TOLERANCE
+    p = target.probabilities(temperature, bias)
     for _ in range(MAX_SWEEPS):
-        p = target.probabilities(temperature, bias)
         mean = p.mean(axis=0)
         missing = mix - mean
         distance = float(np.abs(missing).sum())
@@ -68,7 +70,8 @@ def match_mix(target: Logits, temperature: float, mix: Matrix, start: Matrix) ->
             step = better if np.abs(better).max() < LONGEST else step
         bias = bias + np.clip(step, -LONGEST, LONGEST)
         bias = np.clip(bias - bias.mean(), -LARGEST_BIAS, LARGEST_BIAS)
-    return bias
+        p = target.probabilities(temperature, bias)
+    return bias, p
 
 
 def match_accuracy(
@@ -88,11 +91,9 @@ def match_accuracy(
     def excess(log_t: float) -> float:
         nonlocal found
         temperature = float(np.exp(log_t))
-        bias = match_mix(target, temperature, mix, found.bias)
+        bias, p = match_mix(target, temperature, mix, found.bias)
         found = BiasAt(temperature, bias)
-        return float(target.probabilities(temperature, bias)[rows, target.predicted].mean()) - (
-            accuracy
-        )
+        return float(p[rows, target.predicted].mean()) - accuracy
 
     _falling_root(excess, np.log(start.temperature), (np.log(limits[0]), np.log(limits[1])))
     return found

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from temperance._core.checks import NotIdentified
-from temperance.calibrate.problem import Logits, logit_scale
+from temperance.calibrate.problem import Logits, logit_scale, thin
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
+NEIGHBOURS = 5  # of a row among the source rows, by their features
+BLOCK = 512  # rows that are compared at a time
 IDEAL_ROWS = 2.0  # pseudo-rows with the ideal prototype, so that a class with few rows has one
 
 
@@ -50,6 +52,8 @@ class Source:
         Row of ``prototypes`` of each class; -1 for a class without rows.
     similarity : array of shape (n,)
         Cosine of each row with the prototype of its prediction, itself left out.
+    neighbours : array of shape (m, d) or None
+        Features of rows that others are compared with.
     """
 
     rows: Logits
@@ -60,11 +64,12 @@ class Source:
     prototypes: Matrix
     place: NDArray[np.intp]
     similarity: Matrix
+    neighbours: NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, sample: LabelledSample) -> Source:
+    def of(cls, sample: LabelledSample, features: NDArray[np.float32] | None = None) -> Source:
         """Return the source as the label-free estimates use it."""
-        rows, labels = Logits.of(sample.logits), sample.labels
+        rows, labels = Logits.of(sample.logits, features), sample.labels
         n, k = rows.z.shape
         count = np.bincount(labels, minlength=k)
         present = np.flatnonzero(count)
@@ -75,7 +80,8 @@ class Source:
         ideal = IDEAL_ROWS * float(np.sqrt((scaled**2).sum(axis=1).mean()))
         total = np.zeros((len(present), k)) - ideal / k
         total[np.arange(len(present)), present] += ideal
-        np.add.at(total, place[labels], scaled)
+        order = np.argsort(labels, kind="stable")
+        total += np.add.reduceat(scaled[order], np.r_[0, np.cumsum(count[present])[:-1]])
         others = _prototypes_of(total, place, rows.predicted, k)
         own = rows.predicted == labels
         others[own] -= scaled[own]
@@ -92,6 +98,7 @@ class Source:
             prototypes=total,
             place=place,
             similarity=_cosines(scaled, others),
+            neighbours=None if features is None else features[thin(rows)],
         )
 
     def weights(self, mix: Matrix | None) -> Matrix:
@@ -121,6 +128,17 @@ class Source:
         scaled = target.filled / (float(np.abs(target.filled).max()) or 1.0)
         chosen = _prototypes_of(self.prototypes, self.place, target.predicted, target.n_classes)
         return _cosines(scaled, chosen)
+
+
+def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: int) -> Matrix:
+    """Return the mean cosine of each row with its nearest others, the ``skip`` nearest left out."""
+    found = np.empty(len(features))
+    most = min(NEIGHBOURS + skip, len(others))
+    for start in range(0, len(features), BLOCK):
+        cosine = features[start : start + BLOCK] @ others.T
+        nearest = np.sort(np.partition(cosine, -most, axis=1)[:, -most:], axis=1)
+        found[start : start + BLOCK] = nearest[:, : most - skip].mean(axis=1)
+    return np.round(found, 6)
 
 
 def _prototypes_of(

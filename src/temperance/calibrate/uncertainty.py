@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 0.02  # probability of an explanation that is left out
+REPEATED = 1e-3  # distance within which a stated mix is the source's own
 
 
 @dataclass(frozen=True)
@@ -235,14 +236,13 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> M
     variation = 0.5 * float(np.abs(distance).sum())
     if source is None or shrinkage == 0:
         return Mix(value, shrinkage, variation, 0.0, 1.0)
-    bias = match_mix(problem.sample, temperature, value, np.zeros(k))
-    met = problem.sample.probabilities(temperature, bias)
+    _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
     rise = log_odds(float(met.max(axis=1).mean())) - log_odds(float(own.max(axis=1).mean()))
     rise /= max(shrinkage * variation, 0.02)
     odds = FITTED.mix_odds + FITTED.mix_slope * rise
     odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
-    if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < 1e-3:
-        odds += POLICY.repeated_mix
+    if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED:
+        odds -= FITTED.repeated_mix
     return Mix(value, shrinkage, variation, rise, float(expit(odds)))
 
 

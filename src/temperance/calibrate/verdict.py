@@ -3,7 +3,7 @@
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
 improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 80 %, and so is the calibration error
+probability of at least 90 %, and so is the calibration error
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """
@@ -76,7 +76,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     accuracy = {name: np.array([r.mean() for r in right[name]]) for name in kinds}
     errors = {name: _errors(kinds[name], right[name]) for name in kinds}
     gain = plausible.interval(np.array(gains))
-    probability = float(plausible.weights[np.array(gains) > 0].sum())
+    probability = share_above_zero(plausible.weights, np.array(gains))
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
     improved = (
         probability >= POLICY.improved_probability
@@ -105,6 +105,18 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         risk_before=_risk(plausible, own, right["before"]),
         risk_after=_risk(plausible, used, right["after"]),
     )
+
+
+def share_above_zero(weights: Matrix, values: Matrix) -> float:
+    """Return the probability that a quantity is positive, linear between its weighted values."""
+    order = np.argsort(values, kind="stable")
+    weight = weights[order] / weights.sum()
+    below = np.cumsum(weight) - weight / 2
+    ends = np.r_[0.0, below, 1.0]
+    sorted_values = values[order]
+    reach = np.r_[2 * sorted_values[0] - sorted_values[1], sorted_values]
+    places = np.r_[reach, 2 * sorted_values[-1] - sorted_values[-2]]
+    return 1.0 - float(np.interp(0.0, places, ends))
 
 
 def _temperatures(plausible: Plausible) -> Interval:

@@ -51,6 +51,7 @@ def calibrate(
     prior: str | None = None,
     source: Path | None = None,
     labelled: Path | None = None,
+    features: tuple[Path, Path] | None = None,
     out: OptionalOut = None,
     report: Path | None = None,
     title: str | None = None,
@@ -76,6 +77,8 @@ def calibrate(
         Labelled rows from before the shift.
     labelled
         A few labelled rows of the target: random ones, or those that the report asks for.
+    features
+        The layer before the logits of target and source, two .npy files with a row for each row.
     out
         Where to save the calibration (JSON).
     report
@@ -101,7 +104,7 @@ def calibrate(
         inputs.Output("--out", out, inputs.ARTEFACT),
         inputs.Output("--report", report, inputs.PAGE),
     ]
-    inputs.check_outputs(written, target, source, labelled, prior, classes)
+    inputs.check_outputs(written, target, source, labelled, prior, classes, *(features or ()))
     with output.working("reading"):
         rows = inputs.read_table(target, classes, keep="logits", content=content)
         before, some = (
@@ -115,6 +118,7 @@ def calibrate(
             inputs.read_prior(prior, rows, before, names),
             inputs.pair_of(before),
             labelled=inputs.pair_of(some),
+            features=inputs.read_features(features),
             classes=names,
             bias=bias,
             seed=seed,

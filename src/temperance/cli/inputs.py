@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from temperance.maps import Map
 
-LARGEST = 16 << 20  # bytes of a file of names or of a class mix
+MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
@@ -84,6 +84,17 @@ def read_beside(
 def pair_of(table: formats.Table | None) -> Any:
     """Return logits and labels as the library takes them."""
     return None if table is None else (table.logits, table.labels)
+
+
+def read_features(paths: tuple[Path, Path] | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the features of target and source, mapped from two .npy files."""
+    if paths is None:
+        return None
+    for path in paths:
+        if path.suffix != ".npy":
+            msg = f"--features must be two .npy files, of target and source. Got {path.name!a}."
+            raise InputError(msg)
+    return formats.read_array(paths[0]), formats.read_array(paths[1])
 
 
 def read_classes(text: str) -> list[str]:
@@ -150,7 +161,7 @@ def _prior_of(value: Any, names: list[str], name: str) -> Any:
 
 
 def _json(path: Path) -> Any:
-    data = read_bytes(path, LARGEST)
+    data = read_bytes(path, MAX_NAMES_BYTES)
     try:
         return parse(data)
     except InputError as error:

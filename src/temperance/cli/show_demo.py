@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from temperance.cli.demo import SURE
+from temperance.cli.demo import ACCEPTED_CONFIDENCE
 from temperance.cli.output import COLOURS, say, show_findings, table
 from temperance.report.texts import between, gain_sentence, percent, to_do
 
@@ -90,7 +90,8 @@ def _show_one(comparison: Comparison) -> None:
     say(
         f"Without one label of these digits, temperance brings the calibration error from "
         f"{own.ece:.3f} to {ours.ece:.3f}. Why it matters: a clerk who accepts every answer that "
-        f"is {percent(SURE)} sure would let {own.accepted_wrong:,} wrong digits through "
+        f"is {percent(ACCEPTED_CONFIDENCE)} sure would let {own.accepted_wrong:,} wrong digits "
+        f"through "
         f"({percent(own.accepted_wrong / own.accepted)} of those accepted); with the calibrated "
         f"confidence, {ours.accepted_wrong:,} ({percent(ours.accepted_wrong / ours.accepted)}). "
         f"The others go to a person."

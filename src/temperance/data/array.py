@@ -10,7 +10,7 @@ import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import Array, detached, is_numpy, on_host, to_numpy
-from temperance._core.threads import LARGE, n_threads
+from temperance._core.threads import THREADED_ELEMENTS, n_threads
 from temperance.data.base import Block, Rows, S, joined, rows_per_block
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-RESIDENT = 1 << 25  # bytes of a file that a pass leaves mapped
-APART = 16  # rows of a sample that are read before their pages are given back
+MAPPED_BYTES = 1 << 25  # bytes of a file that a pass leaves mapped
+ROWS_PER_RELEASE = 16  # rows of a sample that are read before their pages are given back
 
 
 @final
@@ -50,6 +50,7 @@ class ArrayRows(Rows):
         self._name = name
         self._file = file_of(self.logits)
         self._checked, self._indexed = checked, checked or indexed  # values; those of labels
+        self._masks = False  # whether blocks hold -inf
 
     @property
     def n(self) -> int:
@@ -82,8 +83,17 @@ class ArrayRows(Rows):
         release = self._releaser(size)
         for start in range(0, n, size):
             block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
+            if self._masks:
+                block = block.masked(self._name, start)
             if check is not None:
-                check.see(block.logits, values=check_values)
+                try:
+                    check.see(block.logits, values=check_values)
+                except checks.InputError:
+                    block = block.masked(self._name, start)
+                    check.see(block.logits, values=check_values)
+                    self._masks = True
+                    if self._file is None:
+                        self.logits = checks.masked(self.logits, self._name)
             yield block
             if release is not None:
                 release()
@@ -92,7 +102,7 @@ class ArrayRows(Rows):
             self._checked = self._checked or check_values
 
     def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block], n_blocks: int) -> S:
-        """Return the sum over all blocks; a small array is only one."""
+        """Return the sum over all blocks; a small array is a single block."""
         if n_blocks > 1:
             return super()._sum(statistic, blocks, n_blocks)
         (block,) = blocks
@@ -107,13 +117,13 @@ class ArrayRows(Rows):
         labels: bool = False,
         blocks_per_call: int = 1,
     ) -> S:
-        """Check the values only where the statistic tells that some are unfit."""
+        """Check the values only where the sum of the statistic is not valid."""
         known = self._checked and (self._indexed or not labels)
         size = blocks_per_call * rows_per_block(self.n_classes)
         blocks = self._read(size, check_values=False, check_labels=not labels)
 
         def quiet(block: Block) -> S:
-            with np.errstate(all="ignore"):  # ``is_valid`` of the sum tells of unfit values
+            with np.errstate(all="ignore"):  # ``is_valid`` finds unfit values
                 return statistic(block)
 
         try:
@@ -130,7 +140,7 @@ class ArrayRows(Rows):
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
         held = is_numpy(self.logits) and self._file is None
-        return n_threads() if held and self.exceeds(LARGE) else 1
+        return n_threads() if held and self.exceeds(THREADED_ELEMENTS) else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""
@@ -156,11 +166,15 @@ class ArrayRows(Rows):
             thin = whole.pick(slice(None, None, stride))
         else:  # rows far apart each bring in up to 2 MB around them
             parts: list[Block] = []
-            for start in range(0, self.n, APART * stride):
-                part = whole.pick(slice(start, min(start + APART * stride, self.n), stride))
+            for start in range(0, self.n, ROWS_PER_RELEASE * stride):
+                part = whole.pick(
+                    slice(start, min(start + ROWS_PER_RELEASE * stride, self.n), stride)
+                )
                 parts.append(part.copy())
                 release()
             thin = joined(parts)
+        if self._masks:
+            thin = thin.masked(self._name)
         return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
 
     def _releaser(self, size: int) -> Callable[[], None] | None:
@@ -173,7 +187,7 @@ class ArrayRows(Rows):
         if file is None:
             return None
         row = max(abs(self.logits.strides[0]), self.n_classes * self.logits.itemsize)
-        every = max(1, RESIDENT // (row * size))
+        every = max(1, MAPPED_BYTES // (row * size))
         calls = itertools.count(1)
 
         def release() -> None:
@@ -189,7 +203,7 @@ def file_of(array: Array) -> mmap.mmap | None:
     while isinstance(getattr(owner, "base", None), np.ndarray):
         owner = owner.base
     base: Any = getattr(owner, "base", None)
-    # What is not in a file, or only the changes of what is, lives in these pages and nowhere else.
+    # Pages of an anonymous map, and changed pages of a copy-on-write map, exist nowhere else.
     in_file = isinstance(owner, np.memmap) and owner.mode != "c"
     given_back = in_file and isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
     return base if given_back else None

@@ -43,6 +43,20 @@ class Block(NamedTuple):
         z = z[rows, :] if whole else namespace(z).take(z, beside(rows, z), axis=0)
         return Block(z, None if y is None else y[rows], None if w is None else w[rows])
 
+    def masked(self, name: str, start: int = 0) -> Block:
+        """Return the same rows with -inf as a finite mask; the first row has number ``start``."""
+        z, y = checks.masked(self.logits, name, start), self.labels
+        if z is not self.logits and y is not None and y.ndim == 1 and y.max() < z.shape[1]:
+            impossible = to_numpy(self.logits)[np.arange(self.n), y] == -np.inf
+            if impossible.any():
+                row = int(np.argmax(impossible))
+                msg = (
+                    f"labels must be of classes that are possible. Row {start + row} has class "
+                    f"{int(y[row])}, whose logit is -inf; drop that row."
+                )
+                raise checks.InputError(msg)
+        return self._replace(logits=z)
+
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
         xp = namespace(self.logits)
@@ -110,7 +124,7 @@ class Rows(ABC):
         labels: bool = False,
         blocks_per_call: int = 1,
     ) -> S:
-        """Return the sum of a statistic that tells whether all values were fit to compute with.
+        """Return the sum of a statistic that finds out whether all values were fit to compute with.
 
         Rows in memory then look for NaN and infinity only when ``is_valid`` of the sum is False;
         with ``labels=True`` the same holds for labels without a column. A statistic that makes no
@@ -164,7 +178,7 @@ class Rows(ABC):
         """Return the rows 0, stride, 2 stride and so on."""
 
     def skip_value_checks(self) -> None:  # noqa: B027 - most rows have nothing to do
-        """Do not check values: these rows are a sample of others, whose first pass will."""
+        """Leave values unchecked in a sample: the first pass over all rows checks them."""
 
     def mapped(self, function: Callable[[Array], Array]) -> Rows:
         """Return the same rows with ``function`` of their logits, such as a map, in their place.
@@ -197,7 +211,7 @@ def stride_of(n: int, n_rows: int) -> int:
 
 
 def shuffled(n: int, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``n_rows`` of the numbers below n in random order, in memory that n does not rule."""
+    """Return ``n_rows`` of the numbers below n in random order, in O(``n_rows``) memory."""
     return seed.choice(n, n_rows, replace=False)
 
 

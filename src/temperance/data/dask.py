@@ -9,6 +9,7 @@ graph begins, so the answer does not change.
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -156,7 +157,7 @@ class DaskRows(Rows):
             work(part, shared, place, first=not self._checked)
             for part, place in zip(self._parts, self._places, strict=True)
         ]
-        (sums,) = compute(_tree(tasks))
+        (sums,) = _compute(_tree(tasks))
         if sums.totals is None:
             raise InputError("logits must have at least one row. Got empty partitions only.")
         if not self._checked:
@@ -186,7 +187,7 @@ class DaskRows(Rows):
             )
             if last > first
         ]
-        blocks = list(compute(*tasks))
+        blocks = list(_compute(*tasks))
         self.passes += len(tasks) / len(self._parts)
         return joined(blocks).pick(np.argsort(order, kind="stable"))
 
@@ -197,9 +198,17 @@ class DaskRows(Rows):
     def blocks(self) -> Iterator[Block]:
         """Yield the rows here, one partition after the other; no fit and no metric does this."""
         for part, place in zip(self._parts, self._places, strict=True):
-            (given,) = compute(part)
+            (given,) = _compute(part)
             if len(given.logits):
                 yield from _rows_of(given, place).blocks()
+
+
+def _compute(*tasks: Any) -> Any:
+    """Return results. A pass that a restart of the scheduler cancels is made once more."""
+    try:
+        return compute(*tasks)
+    except CancelledError:
+        return compute(*tasks)
 
 
 def _starts(sizes: list[int]) -> list[int]:
@@ -233,14 +242,14 @@ def _rows_of(block: Block, place: Place) -> ArrayRows:
     n, k = (int(size) for size in z.shape)
     checks.check_same_classes(k, place.n_classes, place.name)
     y, w = block.labels, block.weight
-    return ArrayRows(
+    checked = Block(
         z,
         None if y is None else checks.check_labels(
             y, n, k, checks.names_for(y, place.classes), place.labels, place.start
         ),
         None if w is None else checks.check_weights(w, n, place.start),
-        checked=True,
     )  # fmt: skip
+    return ArrayRows(*checked.masked(place.name, place.start), checked=True)
 
 
 def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> Sums:

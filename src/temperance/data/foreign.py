@@ -1,4 +1,4 @@
-"""Which library an object comes from, told without importing that library."""
+"""Which library an object comes from, found out without importing the library."""
 
 from __future__ import annotations
 

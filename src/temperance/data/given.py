@@ -121,7 +121,7 @@ def _file_to_convert(logits: object) -> NDArray[Any] | None:
     if not isinstance(logits, np.memmap):
         return None
     z = cast("NDArray[Any]", logits)
-    right = z.ndim == 2 and z.shape[0] > 0 and z.shape[1] > 1  # what is wrong is told elsewhere
+    right = z.ndim == 2 and z.shape[0] > 0 and z.shape[1] > 1  # check_logits refuses others
     some = as_floating(np.asarray(z[:1])) if right else None
     return None if some is None or some.dtype == z.dtype else z
 

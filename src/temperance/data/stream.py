@@ -21,7 +21,7 @@ from temperance.data.base import Block, Rows, Totals, joined, rows_per_block
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-SAMPLE = 1 << 20  # elements of the rows that are kept from the first pass, for a first guess
+KEPT_ELEMENTS = 1 << 20  # elements of the rows that are kept from the first pass, for a first guess
 
 
 @final
@@ -45,6 +45,7 @@ class StreamRows(Rows):
         self._name = name
         self._n = n
         self._sample: Sample | None = None  # of a complete pass
+        self._masks = False  # whether blocks hold -inf
         self.passes = 0
         items = iter(start())
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
@@ -86,8 +87,15 @@ class StreamRows(Rows):
         check, sample = checks.BlockCheck(self._name), Sample()
         n, weight = 0, 0.0
         for block in recut(self._given(), rows_per_block(self.n_classes)):
+            if self._masks:
+                block = block.masked(self._name, n)  # noqa: PLW2901
             if first:
-                check.see(block.logits)
+                try:
+                    check.see(block.logits)
+                except InputError:
+                    block = block.masked(self._name, n)  # noqa: PLW2901
+                    check.see(block.logits)
+                    self._masks = True
                 sample.see(block)
                 weight += 0.0 if block.weight is None else float(block.weight.sum())
             n += block.n
@@ -147,7 +155,7 @@ class StreamRows(Rows):
 
 
 def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
-    """Yield what has been read, and let go of it, and then the rest."""
+    """Yield the blocks already read, dropping each, and then the other blocks."""
     while read:
         yield read.pop(0)
     yield from items
@@ -227,10 +235,10 @@ class Sample:
         self.seen = 0
 
     def see(self, block: Block) -> None:
-        """Keep every ``stride``-th row; when these become too many, every other of them."""
+        """Keep every ``stride``-th row; double ``stride`` when too many rows are kept."""
         self.kept.append(block.pick(slice(-self.seen % self.stride, None, self.stride)).copy())
         self.seen += block.n
-        if self.seen // self.stride * int(block.logits.shape[1]) > 2 * SAMPLE:
+        if self.seen // self.stride * int(block.logits.shape[1]) > 2 * KEPT_ELEMENTS:
             self.kept = [joined(self.kept).pick(slice(None, None, 2)).copy()]
             self.stride *= 2
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 FORMAT = "temperance"
 VERSION = 1
-LIMIT = 128 << 20  # bytes; a larger file is no calibration
+MAX_BYTES = 128 << 20  # bytes; a larger file is no calibration
 
 
 @runtime_checkable
@@ -113,8 +113,8 @@ def save(
     target = check_target(path)
     pack = _to_safetensors if target.suffix == ".safetensors" else _to_json
     data = pack(header | facts)
-    if len(data) > LIMIT:
-        msg = f"the artefact must stay below {LIMIT >> 20} MB. Got {len(data) >> 20} MB: "
+    if len(data) > MAX_BYTES:
+        msg = f"the artefact must stay below {MAX_BYTES >> 20} MB. Got {len(data) >> 20} MB: "
         raise InputError(msg + "save to a path that ends in .safetensors, or fit fewer parameters.")
     write_bytes(target, data)
 
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the facts of an artefact after checking format and hash, without building anything."""
-    data = read_bytes(path, LIMIT)
+    data = read_bytes(path, MAX_BYTES)
     # A safetensors file begins with the length of its header, a multiple of 8; "{" is odd.
     unpack = _from_json if data[:1] == b"{" else _from_safetensors
     try:

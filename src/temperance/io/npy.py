@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KEYS = ("logits", "labels", "classes", "prior", "groups")
 CHUNK = 1 << 24  # bytes unpacked at a time
-LONGEST = 1 << 16  # bytes of a header
+MAX_HEADER_BYTES = 1 << 16  # bytes of a header
 AXES = 8  # of an array; a table has two
 ZIP = "a NumPy .npz file, a zip of arrays"
 
@@ -156,7 +156,7 @@ def _literal(stream: IO[bytes]) -> tuple[Any, int]:
     """Return the facts of a header, and how many bytes it has."""
     major, _ = npy.read_magic(stream)
     width = 2 if major == 1 else 4
-    length = min(int.from_bytes(stream.read(width), "little"), LONGEST)
+    length = min(int.from_bytes(stream.read(width), "little"), MAX_HEADER_BYTES)
     text = stream.read(length).decode("utf-8" if major == 3 else "latin1")
     return ast.literal_eval(text.strip()), npy.MAGIC_LEN + width + length
 

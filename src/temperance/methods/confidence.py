@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from temperance.data.types import LogitsLike
 
 MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
-LOW = 0.1  # quantile of the gaps
+GAP_QUANTILE = 0.1  # quantile of the gaps
 MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
 
 
@@ -47,7 +47,7 @@ def typical_margin(logits: NDArray[Any], name: str = "target_logits") -> float:
     if not gaps.size:
         msg = f"{name} are constant in every row, so no temperature changes anything."
         raise NotIdentified(msg)
-    margin = float(np.quantile(gaps, LOW))
+    margin = float(np.quantile(gaps, GAP_QUANTILE))
     check_scale(margin, name)
     return margin
 

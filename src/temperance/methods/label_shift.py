@@ -21,8 +21,6 @@ import numpy as np
 from temperance._core.checks import (
     NotIdentified,
     check_choice,
-    check_integer,
-    check_number,
     check_seed,
 )
 from temperance.data import as_rows
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
 
 METHODS = ("em", "bbse", "rlls")
 MAX_SWEEPS = 2_000  # of EM
-TOLERANCE = 1e-9  # sum of changes of the class shares at which EM ends
-MAX_REFIT = 50_000  # elements of a source up to which each resample fits its own map
+EM_TOLERANCE = 1e-9  # sum of changes of the class shares at which EM ends
 CONFIDENCE = 0.05  # level of the bound on the sampling error of C in RLLS
 
 
@@ -90,35 +87,6 @@ def estimate_prior(
     return _solve(method, p, ps, y)
 
 
-def prior_interval(
-    target_logits: LogitsLike,
-    source: SourceLike,
-    *,
-    method: str = "em",
-    level: float = 0.9,
-    n_resamples: int = 40,
-    seed: int | np.random.Generator = 0,
-) -> tuple[Matrix, Matrix, Matrix]:
-    """Return the estimated prior and the ends of its bootstrap interval, over rows of both sets."""
-    check_choice(method, METHODS, "method")
-    check_number(level, "level", low=0, high=1)
-    check_integer(n_resamples, "n_resamples", low=2)
-    generator = check_seed(seed)
-    z, (s, y) = _read(target_logits, source, generator)
-    p, ps = _calibrated(z, s, y)
-    value = _solve(method, p, ps, y)
-    draws: list[Matrix] = []
-    for _ in range(n_resamples):
-        i = generator.integers(len(p), size=len(p))
-        j = generator.integers(len(y), size=len(y))
-        # A map fitted to few source rows is itself uncertain; refitting to many costs too much.
-        new = _calibrated(z[i], s[j], y[j]) if s.size <= MAX_REFIT else (p[i], ps[j])
-        draws.append(_solve(method, *new, y[j]))
-    tail = (1 - level) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return value, np.minimum(low, value), np.maximum(high, value)
-
-
 def _read(
     target_logits: LogitsLike, source: SourceLike, generator: np.random.Generator
 ) -> tuple[NDArray[Any], LabelledSample]:
@@ -158,7 +126,7 @@ def _em(p: Matrix, share: Matrix) -> Matrix:
     for _ in range(MAX_SWEEPS):
         new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
         new /= new.sum()
-        done = np.abs(new - q).sum() < TOLERANCE
+        done = np.abs(new - q).sum() < EM_TOLERANCE
         q = new
         if done:
             break

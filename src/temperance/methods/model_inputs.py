@@ -39,8 +39,7 @@ def run_model(model: Model, x: Array) -> Array:
         )
         raise InputError(msg) from error
     z = check_logits(made, "logits of the model")
-    check_values(z, "logits of the model")
-    return z
+    return check_values(z, "logits of the model")
 
 
 def check_inputs(inputs: HasShape | Sequence[Any]) -> Array:

@@ -12,7 +12,7 @@ derivatives are those of a softmax s_i = softmax((p_i + v) / ε),
     gradient  Σ_i w_i s_i - q,        curvature  (diag(Σ_i w_i s_i) - Σ_i w_i s_i s_iᵀ) / ε,
 
 and minimised by SciPy's trust-region Newton method while ε falls, until the cost of the plan
-m_i = w_i s_i exceeds that of the dual by no more than TOLERANCE.
+m_i = w_i s_i exceeds that of the dual by no more than VALUE_TOLERANCE.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-TOLERANCE = 3e-5  # of V
+VALUE_TOLERANCE = 3e-5  # of V
 FIRST, COOLING, LAST = 0.1, 0.3, 1e-6  # ε: first value, ratio of two values, smallest value
-MISPLACED = 3e-3  # norm of (class shares - q) / √q that ends the search for one ε
+MISPLACED = 3e-4  # norm of (class shares - q) / √q that ends the search for one ε
 MAX_STEPS = 20  # of Newton's method for one ε
 
 
@@ -80,7 +80,7 @@ def solve_transport(p: NDArray[Any], q: Vector, weight: Vector | None = None) ->
         best = (cost + v.astype(np.float32)).max(axis=1)
         value = float(w @ best)  # q · v = 0
         planned = float(w @ np.einsum("ij,ij->i", plan.shares, cost)) + float(plan.class_shares @ v)
-        if value - planned < TOLERANCE or eps < LAST:
+        if value - planned < VALUE_TOLERANCE or eps < LAST:
             break
         eps *= COOLING
     potentials = np.full(len(q), -np.inf)

@@ -55,18 +55,18 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Sums = Callable[[float], tuple[float, Moments]]
 
-BAG = 2_000  # the paper's own sample size, at which its shortfalls mean what they should
+BAG_ROWS = 2_000  # the paper's own sample size, at which its shortfalls mean what they should
 MAX_BAGS = 10  # more bags reduce the variance by less than the method's own error
-COVER = 0.99  # the authors' factor in the shortfall
+SHORTFALL_FACTOR = 0.99  # the authors' factor in the shortfall
 EXPONENTS = (2.0**-10, 2.0**10)  # range of 1/w
 GRID = 41  # points of the first search for 1/w, two to a doubling
 ORDERS = 6  # derivatives of J: one pass over all rows mostly ends what some rows have begun
 LEIBNIZ = [  # from the products of the derivatives of d to the derivatives of J = d·d
     [(math.comb(m, r), r, m - r) for r in range(m + 1)] for m in range(ORDERS + 1)
 ]
-SOME = 250  # rows at least from which a search starts
-HELD = 1 << 22  # logits up to which the log-odds are kept between passes
-ROUGH = 1e-3  # relative error of the optimum of some rows, small against that of sampling
+SEARCH_ROWS = 250  # fewest rows on which a search starts
+HELD_LOGITS = 1 << 22  # logits up to which the log-odds are kept between passes
+SEARCH_TOLERANCE = 1e-3  # relative error of T on SEARCH_ROWS, small against their sampling error
 LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
 FORMS = ("reference", "paper", "appendix")
 
@@ -76,7 +76,7 @@ def fit_uts(
     prior: PriorLike | None = None,
     *,
     form: str = "reference",
-    bag_size: int | None = BAG,
+    bag_size: int | None = BAG_ROWS,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
     r"""Fit a temperature from unlabelled target logits and the target's class prior.
@@ -132,7 +132,7 @@ def fit_uts(
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
     sample = ArrayRows(rows.take(picked).logits, checked=True)
-    means = mean_weights(sample.thin(SOME).mapped(log_odds))
+    means = mean_weights(sample.thin(SEARCH_ROWS).mapped(log_odds))
     logs = list[float]()
     for first in range(0, len(picked), size):  # a bag starts from the bags before: they are alike
         bag = ArrayRows(sample.logits[first : first + size], checked=True)
@@ -188,7 +188,7 @@ class Shortfall:
             ratio = np.where(q > 0, counts / (n * q), np.inf)
         if shrink_to is not None and n < shrink_to:
             ratio = 1 + (ratio - 1) * _shrinkage(ratio, q, n, shrink_to)
-        return cls(counts, q, np.maximum(0.0, 1 - COVER * ratio))
+        return cls(counts, q, np.maximum(0.0, 1 - SHORTFALL_FACTOR * ratio))
 
     def wanted(self, form: str) -> Matrix:
         """Return the mean weight that the rows not predicted as a class should have."""
@@ -218,7 +218,7 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
 
 def _held_odds(rows: Rows) -> tuple[Matrix, NDArray[np.int64]] | None:
     """Return log-odds and predicted class counts of rows in memory, None where they are many."""
-    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD):
+    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD_LOGITS):
         return None
     rows.reduce(lambda _: ())  # the first pass looks for NaN
     return kernels.non_predicted_log_odds(to_numpy(rows.logits))
@@ -292,7 +292,7 @@ def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[M
 
 def _search(odds: Rows, wanted: Matrix, grid_means: Matrix | None) -> Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
-    some = odds.thin(SOME)
+    some = odds.thin(SEARCH_ROWS)
     if isinstance(some, ArrayRows):  # rows at equal distances, read several times
         some = ArrayRows(np.ascontiguousarray(some.logits), checked=True)
     means = mean_weights(some) if grid_means is None else grid_means
@@ -332,7 +332,7 @@ def mean_weights(odds: Rows) -> Matrix:
 def _fit_weighted(sums: list[Sums], form: str, start: float) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
     beta, doubt = start, 0.0
-    for function, tolerance in zip(sums, (ROUGH, TOLERANCE)[-len(sums) :], strict=True):
+    for function, tolerance in zip(sums, (SEARCH_TOLERANCE, TOLERANCE)[-len(sums) :], strict=True):
         beta, doubt = _minimise_weighted(function, beta, tolerance)
     if doubt < LEAST_DOUBT:
         msg = (
@@ -364,7 +364,7 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list
     The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
     constant. Where the odds are held, so are the weights.
     """
-    stride = stride_of(rows.n, SOME)
+    stride = stride_of(rows.n, SEARCH_ROWS)
     if odds is not None and isinstance(rows, ArrayRows):
         z = to_numpy(rows.logits)
         mass, gap = weigh(z, odds, v, form)

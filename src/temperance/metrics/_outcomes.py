@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-ROUNDING = 4e-15  # relative rounding error of a confidence, generously
+CONFIDENCE_ROUNDING = 4e-15  # relative rounding error of a confidence, generously
 
 
 class Outcomes(NamedTuple):
@@ -86,7 +86,7 @@ def runs(confidence: Floats) -> tuple[Floats, NDArray[np.intp]]:
     """
     order = np.argsort(confidence, kind="stable")
     rising = confidence[order]
-    first = np.diff(rising, prepend=-np.inf) > ROUNDING
+    first = np.diff(rising, prepend=-np.inf) > CONFIDENCE_ROUNDING
     run = np.empty(confidence.size, np.intp)
     run[order] = np.cumsum(first) - 1
     return rising[first], run

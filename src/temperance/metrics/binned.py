@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 1 + 1e-6  # a float32 softmax may exceed 1 by its rounding
+LARGEST_CONFIDENCE = 1 + 1e-6  # a float32 softmax may exceed 1 by its rounding
 
 
 @final
@@ -167,11 +167,11 @@ def _alike(
         if column is not None and np.shape(column) != np.shape(confidence):
             shapes = f"{np.shape(confidence)}. Got shape {np.shape(column)}"
             raise checks.InputError(f"{name} must have the shape of the confidences, {shapes}.")
-    sure, right = (np.asarray(column, np.float64) for column in (confidence, correct))
-    if not np.all((sure >= 0) & (sure <= MOST)):
-        wrong = sure[~((sure >= 0) & (sure <= MOST))][0]
+    c, right = (np.asarray(column, np.float64) for column in (confidence, correct))
+    if not np.all((c >= 0) & (c <= LARGEST_CONFIDENCE)):
+        wrong = c[~((c >= 0) & (c <= LARGEST_CONFIDENCE))][0]
         raise checks.InputError(f"confidence must lie between 0 and 1. Got {wrong:g}.")
-    return sure, right, None if weight is None else np.asarray(weight, np.float64)
+    return c, right, None if weight is None else np.asarray(weight, np.float64)
 
 
 def unit_edges(n_bins: int) -> Floats:

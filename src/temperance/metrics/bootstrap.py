@@ -203,7 +203,7 @@ def _of_sums(
     parts: list[Floats] = []
     for counts in draws:
         total = counts @ weight
-        heavy = total > 0  # a resample of weightless rows says nothing
+        heavy = total > 0  # a resample of rows of weight 0 is left out
         parts.append((counts[heavy] @ columns) / total[heavy, None])
     means, mean = np.concatenate(parts), columns.sum(axis=0) / weight.sum()
     if sums.finish is not None:

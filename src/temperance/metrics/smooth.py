@@ -129,6 +129,6 @@ def fixed_point(residual: Floats) -> float:
 
     cell = 1 / residual.size
     at_cell = error(cell)
-    if at_cell <= cell:  # smaller than the grid can tell from the limit
+    if at_cell <= cell:  # smaller than the grid resolves
         return at_cell
     return root_in_scale(lambda sigma: error(sigma) - sigma, cell, 2.0).x

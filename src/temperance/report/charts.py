@@ -87,13 +87,13 @@ def histograms(calibration: Calibration) -> list[Histogram]:
         after = None if known is None else list(known)
         pairs.append((f"Target, {applied_name(calibration)}", "target_after", after))
     for name, key, accuracy in pairs:
-        sure = facts["confidence_" + key.removeprefix("target_")]
-        found.append(_histogram(name, key, counts, sure, accuracy))
+        mean = facts["confidence_" + key.removeprefix("target_")]
+        found.append(_histogram(name, key, counts, mean, accuracy))
     return found
 
 
 def _histogram(
-    name: str, key: str, counts: dict[str, Any], sure: float, accuracy: Sequence[float] | None
+    name: str, key: str, counts: dict[str, Any], mean: float, accuracy: Sequence[float] | None
 ) -> Histogram:
     edges, heights = counts["edges"], counts[key]
     total, top = max(sum(heights), 1), max(*heights, 1)
@@ -107,9 +107,9 @@ def _histogram(
         if accuracy is not None
         else "how often right: not known"
     )
-    words = f"{percent(sure)} sure, {right}"
+    words = f"{percent(mean)} sure, {right}"
     look = key.removeprefix("target_")
-    return Histogram(name, look, bars, percent(top / total), sure, accuracy, words)
+    return Histogram(name, look, bars, percent(top / total), mean, accuracy, words)
 
 
 def risk_chart(facts: dict[str, Any]) -> RiskChart | None:

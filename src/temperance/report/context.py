@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from temperance.calibrate.result import Audit, Calibration
 
 SHOWN = 20  # classes in the table of the class mix
-LONGEST = 48  # characters of a class name
+MAX_NAME_LENGTH = 48  # characters of a class name
 NAMED, BRIEF = 10, 24  # classes that the first line names, and characters of each
 ROWS = 80  # rows to label that are listed
 SENTENCE = 600  # characters of a sentence that may hold a class name
-LIMIT = 500_000  # characters of the facts inside the page
+MAX_FACTS_LENGTH = 500_000  # characters of the facts inside the page
 FIRST = 1_000  # entries that are kept of a list when the facts are longer
 SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
 
@@ -52,7 +52,7 @@ def page_facts(
     return {
         "title": cut(title or "Calibration report", SENTENCE),
         "model": None if model is None else cut(model, SENTENCE),
-        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), LONGEST),
+        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), MAX_NAME_LENGTH),
         "verdict": calibration.verdict,
         "applied": facts["method"] != "identity",
         "applied_name": applied_name(calibration),
@@ -157,7 +157,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
     rows = [
         {
-            "name": cut(facts["classes"][k], LONGEST),
+            "name": cut(facts["classes"][k], MAX_NAME_LENGTH),
             "prior": prior[k],
             "predicted": predicted[k],
             "after": after[k],
@@ -172,7 +172,7 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _accuracy_estimates(calibration: Calibration) -> list[dict[str, Any]]:
-    """Return the estimates of the accuracy of the model's own predictions, and the one believed."""
+    """Return the estimates of the accuracy of the model's predictions, and their combination."""
     facts = calibration.details
     found = [
         {
@@ -295,7 +295,7 @@ def _facts_json(calibration: Calibration, audit: Audit | None) -> str:
 
     facts = calibration.to_dict() | ({} if audit is None else {"audit": audit.to_dict()})
     text = json.dumps(facts, ensure_ascii=False, allow_nan=False)
-    if len(text) > LIMIT:
+    if len(text) > MAX_FACTS_LENGTH:
         text = json.dumps(_shortened(facts), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -310,4 +310,4 @@ def _shortened(value: Any) -> Any:
         return {"length": len(value), "first": [_shortened(v) for v in value[:FIRST]]}
     if isinstance(value, list):
         return [_shortened(v) for v in value]
-    return cut(value, LONGEST) if isinstance(value, str) else value
+    return cut(value, MAX_NAME_LENGTH) if isinstance(value, str) else value

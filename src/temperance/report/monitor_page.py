@@ -10,7 +10,7 @@ from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
 from temperance.report.charts import TOPS, Tick
-from temperance.report.context import LONGEST, SENTENCE
+from temperance.report.context import MAX_NAME_LENGTH, SENTENCE
 from temperance.report.texts import between, cut, percent
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def monitor_html(
     facts = _facts(monitor) | {
         "title": cut(title or "Monitoring report", SENTENCE),
         "model": None if model is None else cut(model, SENTENCE),
-        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), LONGEST),
+        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), MAX_NAME_LENGTH),
     }
     text = template("monitor.html.jinja").render(facts)
     if path is not None:
@@ -173,7 +173,7 @@ def _rang(window: Window) -> tuple[str, str]:
         return "", ""
     first, more = window.alarms[0], len(window.alarms) - 1
     rest = f" and {more} more" if more else ""
-    return first.severity, cut(f": {first.what}{rest}", 2 * LONGEST)
+    return first.severity, cut(f": {first.what}{rest}", 2 * MAX_NAME_LENGTH)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
@@ -238,7 +238,7 @@ def _series(
     ticks = [Tick(at, percent(low + at / 100 * (high - low))) for at in (0, 50, 100)]
     last = between(known[-1][1] if known else None)
     line = None if limit is None else y(limit)
-    return Series(cut(name, LONGEST), last, lines, bands, dots + rang, line, ticks)
+    return Series(cut(name, MAX_NAME_LENGTH), last, lines, bands, dots + rang, line, ticks)
 
 
 def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
@@ -269,5 +269,5 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
             parts.append((100 * top, 100 * share, k))
             top += share
         slabs.append(Slab(x * (100 - width) / 100, width, parts))
-    named = [cut(name, LONGEST) for name in names]
+    named = [cut(name, MAX_NAME_LENGTH) for name in names]
     return {"names": named, "others": len(total) > CLASSES, "slabs": slabs}

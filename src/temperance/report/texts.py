@@ -17,7 +17,7 @@ HEADLINES = {
     "refused": "No calibration is possible with these data.",
 }
 UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
-WIDE = 0.4  # width of the interval of the accuracy from which labels are asked for first
+WIDE_INTERVAL = 0.4  # width of the interval of the accuracy from which labels are asked for first
 TO_DO = {
     "improved": "Use the calibrated probabilities in place of the model's own.",
     "no-evidence": (
@@ -28,7 +28,7 @@ TO_DO = {
 }
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
-ENOUGH = 30  # labelled rows that tell a wrong calibration from a right one
+ROWS_TO_AUDIT = 30  # labelled rows at which an audit finds a wrong calibration
 JOINERS = "\u200c\u200d"  # they shape letters, and no more
 
 
@@ -61,19 +61,19 @@ def between(interval: Sequence[float] | None) -> str:
 def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> str:
     """Return what the verdict means for the reader, with the numbers."""
     facts = calibration.details
-    answered = audit is not None and audit["n"] >= ENOUGH  # by labels, what was in doubt
+    answered = audit is not None and audit["n"] >= ROWS_TO_AUDIT  # by labels, what was in doubt
     n = f"{facts['n_target']:,}"
-    sure = percent(facts["confidence_before"])
+    own = percent(facts["confidence_before"])
     before, after = calibration.ece_before, calibration.ece_after
     if before is None or after is None:
         reasons = [f.title for f in calibration.findings if f.severity == "refuse"]
         return (
             f"{' '.join(reasons)} No calibration was fitted to these {n} rows. "
             f"{applied(calibration)} "
-            f"Nothing is known about how far the confidence, {sure} on average, can be trusted."
+            f"Nothing is known about how far the confidence, {own} on average, can be trusted."
         ).strip()
     said = (
-        f"On these {n} rows the model says it is {sure} sure on average, and it is estimated to be "
+        f"On these {n} rows the model says it is {own} sure on average, and it is estimated to be "
         f"right for {between(facts['accuracy_before'])} of them. With the calibration its "
         f"confidence is {percent(facts['confidence_after'])} on average, and the gap between "
         f"confidence and accuracy is estimated at {percent(after.value)}, against "
@@ -116,7 +116,7 @@ def to_do(calibration: Calibration) -> str:
 def unsure(calibration: Calibration) -> bool:
     """Return whether the accuracy is known so badly that labels should come first."""
     known = calibration.accuracy
-    return known is not None and known[2] - known[1] > WIDE
+    return known is not None and known[2] - known[1] > WIDE_INTERVAL
 
 
 def applied_name(calibration: Calibration) -> str:
@@ -151,7 +151,7 @@ def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
 
 def contradicted(audit: dict[str, Any]) -> bool:
     """Return whether labels, enough of them, put the accuracy elsewhere than the estimate."""
-    return audit["agrees"] is False and audit["n"] >= ENOUGH
+    return audit["agrees"] is False and audit["n"] >= ROWS_TO_AUDIT
 
 
 def confirmed(audit: dict[str, Any]) -> bool:
@@ -202,8 +202,8 @@ def measured(audit: dict[str, Any]) -> str:
         f"the gap between confidence and accuracy at {percent(audit['ece_after'][0])}, against "
         f"{percent(audit['ece_before'][0])} before."
     )
-    if audit["n"] < ENOUGH:
-        few = f"ewer than {ENOUGH} rows are too few to tell: label more."
+    if audit["n"] < ROWS_TO_AUDIT:
+        few = f"ewer than {ROWS_TO_AUDIT} rows are too few to tell: label more."
         if audit["agrees"] is not False:
             return f"{said} F{few}"
         return f"{said} That does not agree with the estimate, but f{few}"
@@ -218,7 +218,7 @@ def measured(audit: dict[str, Any]) -> str:
 
 
 def cut(text: object, length: int) -> str:
-    """Return text that a page has room for; the facts inside the page keep it whole.
+    """Return text that fits a page; the facts inside the page keep it whole.
 
     >>> cut("melanoma", 5)
     'mela…'

@@ -16,33 +16,58 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from temperance._core.checks import LARGEST, NotIdentified, check_number
+from temperance._core.arrays import to_numpy
+from temperance._core.checks import LARGEST, InputError, NotIdentified, check_number
 from temperance.data import as_labelled_rows
-from temperance.maps import BiasedTemperature, MatrixMap, VectorMap
+from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
+from temperance.supervised.around import fit_around
 from temperance.supervised.likelihood import Cholesky, Likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from temperance.data import Rows
     from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
     Vector = NDArray[np.float64]
 
 
 def fit_biased_temperature(
-    logits: LogitsLike, labels: LabelsLike | None = None, sample_weight: WeightsLike | None = None
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    around: Temperature | BiasedTemperature | None = None,
+    temperature_error: float = 0.5,
+    bias_error: float = 0.3,
 ) -> BiasedTemperature:
-    r"""Fit a temperature and one bias per class by maximum likelihood (BCTS).
+    r"""Fit a temperature and one bias per class by maximum likelihood (BCTS), or near a map.
 
     .. math:: \arg\min_{T, b} -\sum_i w_i \log \mathrm{softmax}(z_i / T + b)_{y_i}
 
     Prefer it to `fit_temperature` before estimating a label shift: EM needs probabilities whose
     class means are right (Alexandari et al., 2020). The biases sum to zero.
 
+    With ``around``, a map known before any label, the penalty
+
+    .. math:: \frac{(\log T - \log T_0)^2}{2 s_T^2} + \frac{\lVert b - b_0 \rVert^2}{2 s_b^2}
+
+    comes on top: a handful of labels moves that map as far as they say, and no class needs a label.
+    `temperance.calibrate` does the same with errors that it estimates.
+
+    Parameters
+    ----------
+    logits, labels, sample_weight
+        Labelled rows; see `fit_temperature`.
+    around : Temperature or BiasedTemperature, optional
+        The map (T₀, b₀), e.g. the ``map`` of a `Calibration`.
+    temperature_error, bias_error : float
+        Standard errors of its log T and of each bias.
+
     Raises
     ------
     NotIdentified
-        When no finite optimum exists, e.g. a class without a single labelled row.
+        Without ``around``, when no finite optimum exists, e.g. a class without a labelled row.
 
     Examples
     --------
@@ -51,8 +76,17 @@ def fit_biased_temperature(
     >>> bct = tp.fit_biased_temperature(z, [0, 1, 0, 1, 0, 1, 1, 0])
     >>> round(bct.temperature, 6), bct.bias.round(6) + 0.0
     (1.820478, array([0., 0.]))
+    >>> near = tp.fit_biased_temperature(z[:2], [0, 1], around=bct)
+    >>> 1 < near.temperature < bct.temperature
+    True
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
+    if around is not None:
+        errors = (
+            check_number(temperature_error, "temperature_error", low=1e-9),
+            check_number(bias_error, "bias_error", low=1e-9),
+        )
+        return _near(rows, around, *errors)
     k, likelihood = rows.n_classes, Likelihood(rows)
 
     def unpack(x: Vector) -> tuple[Vector, Vector]:
@@ -68,6 +102,32 @@ def fit_biased_temperature(
         msg = "the best temperature is not positive: the logits rank the classes upside down."
         raise NotIdentified(msg)
     return BiasedTemperature(float(1 / (x[0] * likelihood.unit)), x[1:] - x[1:].mean())
+
+
+def _near(
+    rows: Rows, around: object, temperature_error: float, bias_error: float
+) -> BiasedTemperature:
+    """Return the map of greatest posterior density around a known one."""
+    k = rows.n_classes
+    if not isinstance(around, (Temperature, BiasedTemperature)):
+        kind = type(around).__name__
+        msg = f"around must be a Temperature or a BiasedTemperature. Got {kind} instead."
+        raise InputError(msg)
+    bias = np.zeros(k) if isinstance(around, Temperature) else around.bias
+    if len(bias) != k:
+        msg = f"around must be a map of {k} classes, as the logits have. Got {len(bias)} instead."
+        raise InputError(msg)
+    block = rows.take(np.arange(rows.n, dtype=np.int64))
+    if rows.soft or block.labels is None:
+        msg = "labels must be class indices, one per row, where around is given. Got soft labels."
+        raise InputError(msg)
+    z = to_numpy(block.logits).astype(np.float64)
+    z -= z.mean(axis=1, keepdims=True)
+    precision = np.r_[temperature_error, np.full(k, bias_error)] ** -2.0
+    theta = np.r_[np.log(around.temperature), bias - bias.mean()]
+    weight = None if block.weight is None else block.weight.astype(np.float64)
+    found = fit_around(z, block.labels, theta, np.diag(precision), weight).centre
+    return BiasedTemperature(float(np.exp(found[0])), found[1:] - found[1:].mean())
 
 
 def fit_vector(
@@ -155,6 +215,6 @@ def fit_matrix(
     start = pack(np.eye(k), likelihood.bias)
     x = likelihood.minimise(unpack, pack, start, likelihood.matrix_space())
     weight, bias = unpack(x)
-    if not penalty:  # what all rows have in common changes nothing: sums of columns stay as begun
+    if not penalty:  # the softmax ignores a constant added to a column of W: fix its mean
         weight = weight - weight.mean(axis=0) + 1 / k
     return MatrixMap(weight * likelihood.unit, bias - bias.mean())

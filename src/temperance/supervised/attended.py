@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
-REACH = 100.0  # the search goes this far to both sides of the temperature of `fit_temperature`
+MAX_TEMPERATURE_RATIO = 100.0  # of T to that of `fit_temperature`, either way
 
 
 def fit_attended(
@@ -75,7 +75,10 @@ def fit_attended(
     def values(betas: NDArray[np.float64]) -> NDArray[np.float64]:
         return rows.reduce(lambda block: attended_loss(block, betas, threshold, form))[0]
 
-    return Temperature(1 / search_in_scale(values, centre / REACH, centre * REACH).x)
+    return Temperature(
+        1
+        / search_in_scale(values, centre / MAX_TEMPERATURE_RATIO, centre * MAX_TEMPERATURE_RATIO).x
+    )
 
 
 def attended_loss(block: Block, betas: NDArray[np.float64], threshold: float, form: str) -> Totals:

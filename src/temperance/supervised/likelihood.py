@@ -23,7 +23,7 @@ import numpy as np
 from temperance._core import kernels
 from temperance._core.arrays import softmax, to_numpy
 from temperance._core.checks import NotIdentified
-from temperance.supervised.separation import MOST, are_separated
+from temperance.supervised.separation import MAX_AMBIGUOUS_PAIRS, are_separated
 from temperance.supervised.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-ROUGH = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
-FINE = {"ftol": 1e-12, "gtol": 1e-8}
+FLOAT32_TOLERANCES = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
+FLOAT64_TOLERANCES = {"ftol": 1e-12, "gtol": 1e-8}
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
-FEW_CLASSES = 20  # up to which the curvature of a matrix is worth its K⁴ numbers
-TINY = 1e-100  # weight of a class that is believed nowhere
-RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
+FEW_CLASSES = 20  # up to which the curvature of a matrix, K⁴ numbers, is computed
+LEAST_CLASS_WEIGHT = 1e-100  # in place of 0, the weight of a class without probability
+CURVATURE_RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
 
 
 class Space(Protocol):
@@ -56,15 +56,17 @@ class Space(Protocol):
 
 
 class Cholesky:
-    """``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that this has a diagonal of ones."""
+    """``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that ``D H D`` has a diagonal of ones."""
 
     def __init__(self, curvature: Vector) -> None:
         diagonal = np.maximum(np.diagonal(curvature), 0)
-        self._scale: Any = 1 / np.sqrt(diagonal + RIDGE * np.median(diagonal) + TINY)
+        self._scale: Any = 1 / np.sqrt(
+            diagonal + CURVATURE_RIDGE * np.median(diagonal) + LEAST_CLASS_WEIGHT
+        )
         scaled = curvature * self._scale * self._scale[:, None]
         one = np.eye(len(scaled))
         try:
-            self._root: Vector = np.linalg.cholesky(scaled + RIDGE * one)
+            self._root: Vector = np.linalg.cholesky(scaled + CURVATURE_RIDGE * one)
         except np.linalg.LinAlgError:  # giant logits: rounding has eaten the curvature
             self._root = one
 
@@ -87,8 +89,10 @@ class Kronecker:
 
     def __init__(self, h: Vector, s: Vector, c: float) -> None:
         values, self._vectors = np.linalg.eigh(s)
-        floor = RIDGE * np.median(values)
-        self._root = np.sqrt(np.multiply.outer(h + RIDGE * h.mean(), np.maximum(values, floor)) + c)
+        floor = CURVATURE_RIDGE * np.median(values)
+        self._root = np.sqrt(
+            np.multiply.outer(h + CURVATURE_RIDGE * h.mean(), np.maximum(values, floor)) + c
+        )
 
     def plain(self, x: Vector) -> Vector:
         """Return the rows of x', scaled and turned back."""
@@ -116,7 +120,11 @@ class Likelihood:
             raise NotIdentified(msg)
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass
-        self.bias = np.zeros(rows.n_classes) if penalty else np.log(counts / (predicted + TINY))
+        self.bias = (
+            np.zeros(rows.n_classes)
+            if penalty
+            else np.log(counts / (predicted + LEAST_CLASS_WEIGHT))
+        )
 
     def diagonal_curvature(self) -> Vector:
         """Return the curvature at the start in (gain, bias) of each class: one pass."""
@@ -161,7 +169,7 @@ class Likelihood:
 
         optimise: Any = minimize
         unit = self.unit  # the statistic may travel to other machines; the problem stays here
-        missed = np.zeros(self.rows.n_classes)  # rows of each class that are not surely right
+        missed = np.zeros(self.rows.n_classes)  # rows of each class with p_y ≤ 1/2
 
         def objective(white: Vector, dtype: type[np.floating[Any]]) -> tuple[float, Vector]:
             gain, bias = unpack(start + space.plain(white))
@@ -178,7 +186,10 @@ class Likelihood:
             return float(loss), space.white(pack(d_gain, d_bias))
 
         x, found = np.zeros_like(start), start
-        for dtype, enough, doubt in ((np.float32, ROUGH, 1e-1), (np.float64, FINE, 1e-3)):
+        for dtype, enough, doubt in (
+            (np.float32, FLOAT32_TOLERANCES, 1e-1),
+            (np.float64, FLOAT64_TOLERANCES, 1e-3),
+        ):
             options = {"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, **enough}
             result: Any = optimise(
                 objective, x, args=(dtype,), jac=True, method="L-BFGS-B", options=options
@@ -186,7 +197,7 @@ class Likelihood:
             if result.status == STEPS_SPENT:
                 raise self._runs_away
             x, found = result.x, start + space.plain(result.x)
-            likely = not self.penalty and (missed.sum() <= MOST or not missed.all())
+            likely = not self.penalty and (missed.sum() <= MAX_AMBIGUOUS_PAIRS or not missed.all())
             if likely and are_separated(self.rows, unit, found, unpack, pack, doubt):
                 raise self._runs_away
         return found
@@ -200,7 +211,7 @@ class Likelihood:
 
 
 def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any) -> Totals:
-    """Return the NLL, its gradients, and how many of each class are not surely right, p_y ≤ 1/2."""
+    """Return the NLL, its gradients, and the rows of each class with p_y ≤ 1/2."""
     z = _in_units(to_numpy(block.logits), unit, dtype)
     gain, bias = gain.astype(dtype), bias.astype(dtype)
     v = z @ gain.T if gain.ndim == 2 else z * gain

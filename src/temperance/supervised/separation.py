@@ -5,11 +5,11 @@ models", Biometrika 71 (1984). There is none if and only if the map can move in 
 
     v_{y_i}(d) ≥ v_k(d)  for all rows i and classes k,  and > for one of them,
 
-since then every step in that direction is better than the one before. An optimiser runs after such
-a direction until it gains nothing more. Where it stops, most rows are sure, and its map less what
-would tell apart the classes between which other rows are ambiguous is such a direction: all rows
-say whether it is. A direction that is found is a proof. None is found where too many rows are
-ambiguous, unless it is that of a single class.
+since then every step in that direction is better than the one before. An optimiser follows such a
+direction until its steps gain nothing more; there, few rows are still ambiguous. The solution of
+the optimiser is projected onto the orthogonal complement of the gradients of the ambiguous pairs of
+classes, and all rows are checked: where the projection separates them, it is a proof. None is found
+where too many pairs are ambiguous, unless the direction is that of a single class.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-MOST = 300  # pairs of classes between which rows are ambiguous
-ROUNDING = 1e-9  # of a margin
+MAX_AMBIGUOUS_PAIRS = 300  # pairs of classes between which rows are ambiguous
+MARGIN_ROUNDING = 1e-9  # of a margin
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Pairs:
         if self.found is None or other.found is None:
             return Pairs(None)
         (z, y, k), (w, x, j) = self.found, other.found
-        if len(z) + len(w) > MOST:
+        if len(z) + len(w) > MAX_AMBIGUOUS_PAIRS:
             return Pairs(None)
         return Pairs((np.concatenate([z, w]), np.concatenate([y, x]), np.concatenate([k, j])))
 
@@ -82,12 +82,12 @@ def are_separated(
     of_its_own = len(x) >= 2 * len(bias)  # each class has a gain that others do not share
     if of_its_own and bool(np.any(scores.low > scores.high)):
         return True
-    nothing = ROUNDING * float(np.max(np.abs([scores.low, scores.high])))
+    nothing = MARGIN_ROUNDING * float(np.max(np.abs([scores.low, scores.high])))
     if pairs.found is None:
         return False
     d = unpack(_without(x, _differences(*pairs.found, gain, pack)))
     (margins,) = rows.reduce(lambda block: (_margins(block, *d, unit),))
-    return bool(margins.high > nothing and margins.low >= -ROUNDING * margins.high)
+    return bool(margins.high > nothing and margins.low >= -MARGIN_ROUNDING * margins.high)
 
 
 def _look(
@@ -100,7 +100,7 @@ def _look(
     ambiguous = (p > doubt * p.sum(axis=1, keepdims=True)) | also
     ambiguous[rows, y] = False
     row, k = np.nonzero(ambiguous)
-    pairs = Pairs((z[row], y[row], k) if len(row) <= MOST else None)
+    pairs = Pairs((z[row], y[row], k) if len(row) <= MAX_AMBIGUOUS_PAIRS else None)
     if gain.ndim == 2:
         v -= v.mean(axis=1, keepdims=True)
     low = np.full(len(bias), np.inf)
@@ -148,7 +148,7 @@ def _differences(
 def _without(x: Vector, directions: Vector) -> Vector:
     """Return x less its part in the span of some directions of length one."""
     values, vectors = np.linalg.eigh(directions @ directions.T)
-    kept = values > ROUNDING * values.max(initial=0)
+    kept = values > MARGIN_ROUNDING * values.max(initial=0)
     basis = (vectors[:, kept] / np.sqrt(values[kept])).T @ directions
     for _ in range(2):  # the second takes away the rounding of the first
         x = x - (basis @ x) @ basis

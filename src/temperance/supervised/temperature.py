@@ -15,21 +15,27 @@ from typing import TYPE_CHECKING
 
 from temperance._core import kernels
 from temperance._core.checks import InputError, NotIdentified, check_scale
-from temperance._core.optimise import ROUNDING, TOLERANCE, Moments, Solution, minimise_in_scale
+from temperance._core.optimise import (
+    RELATIVE_ROUNDING,
+    TOLERANCE,
+    Moments,
+    Solution,
+    minimise_in_scale,
+)
 from temperance.data import Rows, as_labelled_rows
 from temperance.maps import Temperature
 
 if TYPE_CHECKING:
     from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
-MARGIN = 4.0  # mean of max z - mean z under a typical optimum
-FAR = 10.0  # T = 1 is the start unless the margin at T = 1 misses MARGIN by this factor
-MASKED = 1e-6  # a typical β below this is that of masks where the NLL is curved at T = 1
-CURVED = 1e-3  # mean variance of u at T = 1 above which the NLL is curved there
-FEW = 300  # rows up to which the fit needs no sample, and goes on to rounding
-SAMPLE = 4_096  # rows that give 1/T to 1 %, from where six derivatives end the fit in one pass
-SHARE = 8  # a sample holds at most one row in eight
-ROUGH = 1e-2  # relative error of the optimum of SAMPLE rows
+TYPICAL_MARGIN = 4.0  # mean of max z - mean z under a typical optimum
+MAX_MARGIN_RATIO = 10.0  # of the margin at T = 1 to TYPICAL_MARGIN, else the fit starts elsewhere
+MASKED_BETA = 1e-6  # a typical β below this is that of masks where the NLL is curved at T = 1
+CURVED_VARIANCE = 1e-3  # mean variance of u at T = 1 above which the NLL is curved there
+ROWS_WITHOUT_SAMPLE = 300  # rows up to which the fit needs no sample, and goes on to rounding
+SAMPLE_ROWS = 4_096  # rows that give 1/T to 1 %, from where six derivatives end the fit in one pass
+ROWS_PER_SAMPLED = 8  # a sample holds at most one row in eight
+SAMPLE_TOLERANCE = 1e-2  # relative error of the optimum of SAMPLE_ROWS rows
 
 
 def fit_temperature(
@@ -80,7 +86,9 @@ def fit_temperature(
 def solve_temperature(rows: Rows) -> Solution:
     """Return the optimal β = 1/T for rows with labels."""
     start = _start(rows)
-    solution = _minimise(rows, start, ROUNDING if rows.n <= FEW else TOLERANCE)
+    solution = _minimise(
+        rows, start, RELATIVE_ROUNDING if rows.n <= ROWS_WITHOUT_SAMPLE else TOLERANCE
+    )
     if not solution.converged:
         msg = (
             f"the temperature is not identified by these {rows.n} rows: near T = "
@@ -106,9 +114,9 @@ def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
 
     if start is None:
         at_one = moments(1.0)
-        typical = MARGIN * at_one.weight / at_one.logit_range
-        masked = typical < MASKED and at_one.derivatives[1] > CURVED * at_one.weight
-        start = 1.0 if masked or 1 / FAR < typical < FAR else typical
+        typical = TYPICAL_MARGIN * at_one.weight / at_one.logit_range
+        masked = typical < MASKED_BETA and at_one.derivatives[1] > CURVED_VARIANCE * at_one.weight
+        start = 1.0 if masked or 1 / MAX_MARGIN_RATIO < typical < MAX_MARGIN_RATIO else typical
     return minimise_in_scale(lambda beta: moments(beta).relative, start, tolerance=tolerance)
 
 
@@ -139,12 +147,14 @@ def _start(rows: Rows) -> float | None:
     Return None where there are few rows, or where the sample does not identify its optimum. Values
     of the sample are not checked here: the first pass over all rows does so.
     """
-    sample = rows.thin(min(SAMPLE, max(FEW, rows.n // SHARE)))
+    sample = rows.thin(min(SAMPLE_ROWS, max(ROWS_WITHOUT_SAMPLE, rows.n // ROWS_PER_SAMPLED)))
     if sample is rows:
         return None
     sample.skip_value_checks()
     try:
-        return _minimise(sample, _start(sample), tolerance=ROUGH * math.sqrt(SAMPLE / sample.n)).x
+        return _minimise(
+            sample, _start(sample), tolerance=SAMPLE_TOLERANCE * math.sqrt(SAMPLE_ROWS / sample.n)
+        ).x
     except (InputError, NotIdentified):
         return None
     finally:

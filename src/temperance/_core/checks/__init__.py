@@ -1,4 +1,4 @@
-"""Every input error of the library is raised here, once.
+"""Checks of input that several functions need.
 
 A message is one sentence: the argument, what it must be, what came, and the way out.
 """
@@ -44,6 +44,7 @@ from temperance._core.checks.logits import (
     check_scores,
     check_simplex,
     check_values,
+    masked,
 )
 from temperance._core.checks.scalars import (
     check_callable,
@@ -85,6 +86,7 @@ __all__ = [
     "class_keys",
     "class_order",
     "decoding",
+    "masked",
     "names_for",
     "opened",
     "plain_numbers",

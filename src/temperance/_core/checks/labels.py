@@ -73,7 +73,7 @@ def read_labels(
     name: str = "labels",
     start: int = 0,
 ) -> NDArray[Any]:
-    """Return the same, but leave it to `check_indices` whether class indices have a column."""
+    """Return labels as `check_labels` does, without checking that class indices have a column."""
     needed = f"The fit requires {name} to be passed, but the target {name} is None."
     way_out = "Rows without labels go to temperance.calibrate."
     y = _plain(labels, name, f"hold one class index per row. {needed} {way_out}")
@@ -196,7 +196,7 @@ def check_weights(weight: object, n_rows: int, start: int = 0) -> NDArray[np.flo
 
 
 def check_weight_sum(total: float) -> None:
-    """Raise unless the weights of all rows have a sum that one can divide by."""
+    """Raise unless the weights of all rows have a sum to divide by."""
     if not 1 / LARGEST <= total <= LARGEST:
         msg = (
             f"sample_weight must not be all zero, with a sum between {1 / LARGEST:g} and "

@@ -29,11 +29,12 @@ COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
 EXACT, NEARLY, PERCENTAGES = "probabilities", "rounded probabilities", "percentages"
 FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
 DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
-ROUNDED = 0.1  # rounding moves the sum of a row up by less
-KEPT = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
+MAX_ROUNDING = 0.1  # rounding moves the sum of a row up by less
+KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
 ALIKE_ROWS = 5  # that many, all rounded probabilities or percentages, are no accident
-WHOLE = 20  # classes; of more than these, small whole logits sum to about 100 as well
+MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
+MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
 SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
 
 
@@ -167,11 +168,35 @@ class BlockCheck:
             raise InputError(msg)
 
 
-def check_values(logits: Array, name: str = "logits") -> None:
-    """Raise unless a map may be applied: finite values, and not probabilities."""
+def check_values(logits: Array, name: str = "logits") -> Array:
+    """Return logits that a map may be applied to, -inf as a mask; raise at other infinities.
+
+    Probabilities are refused too.
+    """
+    if not are_sound(detached(logits)):
+        logits = masked(logits, name)
+        check_finite(detached(logits), name, 0)
     z = detached(logits)  # gradients flow through the map, not through its checks
-    check_finite(z, name, 0)
     _check_forms(_forms(z), name, int(z.shape[0]))
+    return logits
+
+
+def masked(logits: Array, name: str = "logits", start: int = 0) -> Array:
+    """Return logits with -inf, a class that is impossible in its row, as a large finite number.
+
+    The same array is returned where there is no -inf.
+    """
+    xp = namespace(logits)
+    infinite = logits == -np.inf
+    if not bool(xp.any(infinite)):
+        return logits
+    none = to_numpy(xp.all(infinite, axis=1))
+    if none.any():
+        row = start + int(np.argmax(none))
+        msg = f"{name} must leave a class possible. Row {row} is -inf in every class; drop it."
+        raise InputError(msg)
+    least = max(MASK, float(xp.finfo(logits.dtype).min) / 2)
+    return xp.where(infinite, xp.full_like(logits[:1, :1], least), logits)
 
 
 def check_scale(scale: float, name: str = "logits") -> None:
@@ -221,8 +246,8 @@ def check_finite(block: Array, name: str, start: int = 0) -> None:
         )
     else:
         msg = (
-            f"{name} must be finite. {what}; drop that row, or give an impossible class a large "
-            f"negative logit, such as -1000."
+            f"{name} must be finite. {what}; drop that row. Of all infinities only -inf has a "
+            f"meaning: the class is impossible in that row."
         )
     raise InputError(msg)
 
@@ -282,7 +307,7 @@ def check_simplex(p: NDArray[Any], name: str) -> float:
         sums = p.sum(axis=1, dtype=np.float64)
         half = _half_unit(p, 1.0)
         slack = max(COARSEST, p.shape[1] * half)
-        near = (sums > 0) & (sums >= 1 - slack) & (sums <= 1 + min(slack, ROUNDED))
+        near = (sums > 0) & (sums >= 1 - slack) & (sums <= 1 + min(slack, MAX_ROUNDING))
         bad = ~(near & (p >= 0).all(axis=1))
     if bad.any():
         row = int(np.argmax(bad))
@@ -324,17 +349,17 @@ def _forms(block: Array) -> frozenset[str]:
 
 def _forms_of(rows: Array, total: float) -> frozenset[str]:
     xp = namespace(rows)
-    if not (xp.min(rows) >= 0 and xp.max(rows) <= (1 + ROUNDED) * total):  # NaN as well
+    if not (xp.min(rows) >= 0 and xp.max(rows) <= (1 + MAX_ROUNDING) * total):  # NaN as well
         return frozenset()
     beyond = xp.sum(rows, axis=1, dtype=xp.float64) / total - 1
     tolerance = max(SIMPLEX_TOLERANCE, float(xp.finfo(rows.dtype).eps))  # bfloat16 is coarser
     if xp.all(xp.abs(beyond) <= tolerance):
         return frozenset({EXACT, NEARLY} if total == 1 else {PERCENTAGES})
-    kept = xp.mean(xp.astype(beyond >= -KEPT, xp.float64))
-    if xp.max(beyond) > ROUNDED or kept < KEPT:
+    kept = xp.mean(xp.astype(beyond >= -KEPT_SHARE, xp.float64))
+    if xp.max(beyond) > MAX_ROUNDING or kept < KEPT_SHARE:
         return frozenset()
     k = int(rows.shape[1])
-    if total > 1 and k > WHOLE and xp.all(xp.round(rows) == rows):
+    if total > 1 and k > MAX_WHOLE_CLASSES and xp.all(xp.round(rows) == rows):
         return frozenset()
     slack = max(tolerance, k * _half_unit(rows, total))
     if xp.min(beyond) < -slack or xp.max(beyond) > slack:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from temperance.interop.torch.module import CalibratedModule
 
-TOLERANCE = 1e-5
+EXPORT_TOLERANCE = 1e-5
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -135,10 +135,10 @@ def _verify(module: CalibratedModule, call: Call, run: Callable[[Any, Any], Tens
                 f"the export must return logits of shape {tuple(expected.shape)} for a batch of "
                 f"{len(rows)}. Got {tuple(got.shape)}; does the model count on its batch size?"
             )
-        if not torch.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        if not torch.allclose(got, expected, rtol=EXPORT_TOLERANCE, atol=EXPORT_TOLERANCE):
             error = float((got.double() - expected.double()).abs().max())
             raise InputError(
-                f"the export must agree with the module to {TOLERANCE:g}. For a batch of "
+                f"the export must agree with the module to {EXPORT_TOLERANCE:g}. For a batch of "
                 f"{len(rows)} they differ by {error:.3g}; export a float32 model, or deploy the "
                 f"module itself."
             )
@@ -191,7 +191,7 @@ def _exporting(module: nn.Module, form: str) -> Iterator[None]:
     level = log.level
     try:
         with evaluating(module), torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says to itself while it exports
+            warnings.simplefilter("ignore")  # of torch, about its own internals
             log.setLevel(logging.ERROR)
             yield
     except (InputError, OSError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 12  # classes that a column has room for
+MAX_CLASSES_SHOWN = 12  # classes that fit a column
 
 
 @final
@@ -86,7 +86,7 @@ class ClassMixDisplay(Display):
 
     def _draw(self, ax: Axes) -> None:
         k = len(self.classes)
-        shown = np.argsort(-np.abs(self.predicted - self.prior), kind="stable")[:MOST]
+        shown = np.argsort(-np.abs(self.predicted - self.prior), kind="stable")[:MAX_CLASSES_SHOWN]
         shown = np.sort(shown)
         y = np.arange(len(shown))
         after = self.calibrated

@@ -9,7 +9,7 @@ import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_rows
-from temperance.methods.uts import BAG, EXPONENTS, Shortfall, weight_objective
+from temperance.methods.uts import BAG_ROWS, EXPONENTS, Shortfall, weight_objective
 from temperance.report.displays.base import Display
 from temperance.report.displays.style import AFTER, ink
 
@@ -50,7 +50,7 @@ class ObjectiveDisplay(Display):
         rows = as_rows(target_logits, name="target_logits")
         q = checks.check_prior(prior, rows.n_classes)
         grid = np.geomspace(*EXPONENTS, POINTS)
-        value = weight_objective(rows, Shortfall.of(rows, q, shrink_to=BAG), form)(grid)
+        value = weight_objective(rows, Shortfall.of(rows, q, shrink_to=BAG_ROWS), form)(grid)
         return cls(grid, value)
 
     def frame(self) -> dict[str, NDArray[Any]]:

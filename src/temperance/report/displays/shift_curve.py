@@ -88,7 +88,7 @@ class ShiftCurveDisplay(Display):
         ax.set(xlabel=self.shift, ylabel=self.metric)
         if np.nanmin([points[:, 1] for points in self._values.values()]) >= 0:
             ax.set_ylim(bottom=0)
-        # Above the axes: with many methods there is no room that no curve passes through.
+        # Above the axes: with many methods every place inside is crossed by a curve.
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=2.6)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class TemperatureDisplay(Display):
-    """Temperatures on a logarithmic axis: right of 1 the model is told to be less sure.
+    """Temperatures on a logarithmic axis: right of 1 the map lowers the confidence of the model.
 
     Parameters
     ----------
