@@ -203,53 +203,51 @@ def _series(
     limit: float | None,
 ) -> Series:
     """Return one metric of the windows, or of one of their segments."""
-    found: list[Interval | None] = []
-    for window in windows:
+    runs: list[list[tuple[float, Interval, str]]] = [[]]  # a new one after each gap
+    rang: list[Mark] = []
+    for x, window in zip(places, windows, strict=True):
         held = window if segment is None else window.segments.get(segment)
-        found.append(None if held is None else getattr(held, what))
-    known = [one for one in found if one is not None]
-    if what == "ece":
-        highest = max([one.high for one in known] + [limit or 0.0], default=1.0)
-        low, high = 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    else:
-        lowest = min([one.low for one in known] + ([] if limit is None else [limit]), default=0.0)
-        low, high = int(10 * lowest) / 10, 1.0
+        found: Interval | None = None if held is None else getattr(held, what)
+        if found is None:
+            runs.append([])
+        else:
+            runs[-1].append((x, found, window.at))
+        loudest = next((alarm for alarm in window.alarms if alarm.segment == segment), None)
+        if loudest is not None:
+            words = f"{window.at}: {loudest.severity} alarm"
+            rang.append(Mark(x, 0.0, COLOURS[loudest.severity], words))
+    known = [point for run in runs for point in run]
+    low, high = _axis([found for _, found, _ in known], what, limit)
+
+    def point(x: float, value: float) -> str:
+        return f"{x:.2f},{y(value):.2f}"
 
     def y(value: float) -> float:
         return 100 * (high - min(max(value, low), high)) / (high - low)
 
-    lines: list[str] = []
-    bands: list[str] = []
-    for run in _runs(found):
-        lines.append(" ".join(f"{places[i]:.2f},{y(found[i].value):.2f}" for i in run))  # pyright: ignore[reportOptionalMemberAccess]
-        upper = [f"{places[i]:.2f},{y(found[i].high):.2f}" for i in run]  # pyright: ignore[reportOptionalMemberAccess]
-        lower = [f"{places[i]:.2f},{y(found[i].low):.2f}" for i in reversed(run)]  # pyright: ignore[reportOptionalMemberAccess]
-        bands.append(" ".join(upper + lower))
-    points = [
-        Mark(x, y(one.value), "dot", f"{window.at}: {between(one)}")
-        for x, one, window in zip(places, found, windows, strict=True)
-        if one is not None
+    lines = [" ".join(point(x, one.value) for x, one, _ in run) for run in runs if run]
+    bands = [
+        " ".join(
+            [point(x, one.high) for x, one, _ in run]
+            + [point(x, one.low) for x, one, _ in reversed(run)]
+        )
+        for run in runs
+        if run
     ]
-    rang = [
-        Mark(x, 0.0, COLOURS[alarms[0].severity], f"{window.at}: {alarms[0].severity} alarm")
-        for x, window in zip(places, windows, strict=True)
-        if (alarms := [alarm for alarm in window.alarms if alarm.segment == segment])
-    ]
+    dots = [Mark(x, y(one.value), "dot", f"{at}: {between(one)}") for x, one, at in known]
     ticks = [Tick(at, percent(low + at / 100 * (high - low))) for at in (0, 50, 100)]
+    last = between(known[-1][1] if known else None)
     line = None if limit is None else y(limit)
-    last = between(next((one for one in reversed(found) if one is not None), None))
-    return Series(cut(name, MAX_NAME_LENGTH), last, lines, bands, points + rang, line, ticks)
+    return Series(cut(name, MAX_NAME_LENGTH), last, lines, bands, dots + rang, line, ticks)
 
 
-def _runs(found: Sequence[Interval | None]) -> list[list[int]]:
-    """Return the stretches of windows in a row of which something is known."""
-    runs: list[list[int]] = [[]]
-    for i, one in enumerate(found):
-        if one is None:
-            runs.append([])
-        else:
-            runs[-1].append(i)
-    return [run for run in runs if run]
+def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
+    """Return the ends of an axis that holds the intervals and the limit."""
+    asked = [] if limit is None else [limit]
+    if what == "ece":
+        highest = max([one.high for one in known] + asked, default=1.0)
+        return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
+    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
