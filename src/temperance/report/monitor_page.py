@@ -183,51 +183,45 @@ def _series(
     limit: float | None,
 ) -> Series:
     """Return one metric of the windows, or of one of their segments."""
-    found: list[Interval | None] = []
-    for window in windows:
+    runs: list[list[tuple[float, Interval, str]]] = [[]]  # a new one after each gap
+    rang: list[Sign] = []
+    for x, window in zip(places, windows, strict=True):
         held = window if segment is None else window.segments.get(segment)
-        found.append(None if held is None else getattr(held, what))
-    known = [one for one in found if one is not None]
-    if what == "ece":
-        highest = max([one.high for one in known] + [limit or 0.0], default=1.0)
-        low, high = 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    else:
-        lowest = min([one.low for one in known] + ([] if limit is None else [limit]), default=0.0)
-        low, high = int(10 * lowest) / 10, 1.0
-
-    marks: list[Any] = []
-    for run in _runs(found):
-        x = [places[i] for i in run]
-        values, lows, highs = zip(*(found[i] for i in run), strict=True)  # pyright: ignore[reportArgumentType]
-        marks = [Band(x, lows, highs, "risk-band"), *marks, Curve(x, values, "curve")]
-    if limit is not None:
-        marks.append(Segment((0, limit), (100, limit), "limit"))
-    marks += [
-        Dot(x, one.value, "dot", f"{window.at}: {between(one)}")
-        for x, one, window in zip(places, found, windows, strict=True)
-        if one is not None
-    ]
-    marks += [
-        Sign(x, COLOURS[alarms[0].severity], f"{window.at}: {alarms[0].severity} alarm")
-        for x, window in zip(places, windows, strict=True)
-        if (alarms := [alarm for alarm in window.alarms if alarm.segment == segment])
-    ]
-    name = cut(name, MAX_NAME_LENGTH)
-    label = f"{name}: {what} of each window, 90% band; the table has the numbers"
-    last = between(next((one for one in reversed(found) if one is not None), None))
-    drawn = plot(_dates(windows, places), shares(low=low, high=high, parts=2), marks, label)
-    return Series(name, last, drawn)
-
-
-def _runs(found: Sequence[Interval | None]) -> list[list[int]]:
-    """Return the stretches of windows in a row of which something is known."""
-    runs: list[list[int]] = [[]]
-    for i, one in enumerate(found):
-        if one is None:
+        found: Interval | None = None if held is None else getattr(held, what)
+        if found is None:
             runs.append([])
         else:
-            runs[-1].append(i)
-    return [run for run in runs if run]
+            runs[-1].append((x, found, window.at))
+        loudest = next((alarm for alarm in window.alarms if alarm.segment == segment), None)
+        if loudest is not None:
+            words = f"{window.at}: {loudest.severity} alarm"
+            rang.append(Sign(x, COLOURS[loudest.severity], words))
+    known = [point for run in runs for point in run]
+    low, high = _axis([found for _, found, _ in known], what, limit)
+    bands: list[Band] = []
+    lines: list[Curve] = []
+    for run in filter(None, runs):
+        x = [place for place, _, _ in run]
+        value, lower, upper = ([one[i] for _, one, _ in run] for i in range(3))
+        bands.append(Band(x, lower, upper, "risk-band"))
+        lines.append(Curve(x, value, "curve"))
+    level = [] if limit is None else [Segment((0, limit), (100, limit), "limit")]
+    dots = [Dot(x, one.value, "dot", f"{at}: {between(one)}") for x, one, at in known]
+    name = cut(name, MAX_NAME_LENGTH)
+    label = f"{name}: {what} of each window, 90% band; the table has the numbers"
+    last = between(known[-1][1] if known else None)
+    up = shares(low=low, high=high, parts=2)
+    marks = [*bands, *level, *lines, *dots, *rang]
+    return Series(name, last, plot(_dates(windows, places), up, marks, label))
+
+
+def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
+    """Return the ends of an axis that holds the intervals and the limit."""
+    asked = [] if limit is None else [limit]
+    if what == "ece":
+        highest = max([one.high for one in known] + asked, default=1.0)
+        return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
+    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
