@@ -18,6 +18,7 @@ mpl.use("Agg")
 
 import gallery
 import labelfree_tables
+import monitoring_tables
 import reproduction
 import shift_pictures
 import shifts_table
@@ -43,7 +44,13 @@ def main() -> None:
         "reproduction.md": reproduction.reproduction(records),
         "what-we-found.md": what_we_found.what_we_found(records),
     }
-    for tables in (labelfree_tables, shifts_table, skin_lesion_tables, speed_tables):
+    for tables in (
+        labelfree_tables,
+        monitoring_tables,
+        shifts_table,
+        skin_lesion_tables,
+        speed_tables,
+    ):
         texts |= tables.tables()
     for name, text in texts.items():
         (OUT / name).write_text(text, encoding="utf-8")
@@ -53,6 +60,7 @@ def main() -> None:
     shift_pictures.build(OUT)
     gallery.build(OUT / "gallery")
     uts_figure.weight_map(OUT / "uts_weights.png")
+    monitoring_tables.figure(OUT / "monitoring.png")
     skin_lesion_figures()
 
 
