@@ -109,14 +109,15 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
     """Return the probability that a quantity is positive, linear between its weighted values."""
+    if len(values) == 1:
+        return float(values[0] > 0)
     order = np.argsort(values, kind="stable")
-    weight = weights[order] / weights.sum()
-    below = np.cumsum(weight) - weight / 2
-    ends = np.r_[0.0, below, 1.0]
-    sorted_values = values[order]
-    reach = np.r_[2 * sorted_values[0] - sorted_values[1], sorted_values]
-    places = np.r_[reach, 2 * sorted_values[-1] - sorted_values[-2]]
-    return 1.0 - float(np.interp(0.0, places, ends))
+    sorted_values, weight = values[order], weights[order] / weights.sum()
+    first = 2 * float(sorted_values[0]) - float(sorted_values[1])
+    last = 2 * float(sorted_values[-1]) - float(sorted_values[-2])
+    places: Matrix = np.concatenate([[first], sorted_values, [last]])
+    below: Matrix = np.concatenate([[0.0], np.cumsum(weight) - weight / 2, [1.0]])
+    return 1.0 - float(np.interp(0.0, places, below))
 
 
 def _temperatures(plausible: Plausible) -> Interval:

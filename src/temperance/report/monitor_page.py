@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
-from temperance.report.charts import TOPS, Tick
+from temperance.report.charts import TOPS
 from temperance.report.context import MAX_NAME_LENGTH
-from temperance.report.texts import between, cut, percent
+from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
+from temperance.report.texts import between, cut
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
     from temperance._core.stats import Interval
     from temperance.monitor import Monitor, Window
@@ -24,33 +27,12 @@ CLASSES = 6  # drawn by name in the class mix, the others together
 COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
 
-class Mark(NamedTuple):
-    """A point or a sign in a chart, in per cent of both axes from the top left."""
-
-    x: float
-    y: float
-    look: str
-    words: str
-
-
 class Series(NamedTuple):
-    """Estimates along the time axis, in per cent of both axes; a gap where nothing is known."""
+    """Estimates along the time axis; a gap where nothing is known."""
 
     name: str
     last: str
-    lines: list[str]
-    bands: list[str]
-    marks: list[Mark]
-    limit: float | None
-    y_ticks: list[Tick]
-
-
-class Slab(NamedTuple):
-    """The class mix of a window: left edge, width, and (top, height, class) of each part."""
-
-    x: float
-    width: float
-    parts: list[tuple[float, float, int]]
+    plot: Markup
 
 
 def monitor_html(
@@ -65,6 +47,7 @@ def monitor_html(
     windows, limits = monitor.windows, monitor.limits
     places = _places(windows)
     segments = sorted({key for window in windows for key in window.segments})
+    whole = [("Accuracy", "accuracy", limits.accuracy), ("Calibration error", "ece", limits.ece)]
     text = template("monitor.html.jinja").render(
         title=title or "Monitoring report",
         model=model,
@@ -73,11 +56,7 @@ def monitor_html(
         windows=windows,
         rang=next((window for window in reversed(windows) if window.alarms), None),
         colours=COLOURS,
-        x_ticks=_dates(windows, places),
-        charts=[
-            _series("Accuracy", windows, places, None, "accuracy", limits.accuracy),
-            _series("Calibration error", windows, places, None, "ece", limits.ece),
-        ],
+        charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
         segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
         mix=_mix(windows, places),
     )
@@ -95,14 +74,13 @@ def _places(windows: Sequence[Window]) -> list[float]:
     return [100 * (t - times[0]) / (times[-1] - times[0]) for t in times]
 
 
-def _dates(windows: Sequence[Window], places: Sequence[float]) -> list[Tick]:
-    if not windows:
-        return []
+def _dates(windows: Sequence[Window], places: Sequence[float]) -> Axis:
+    """Return the time axis, with the first and the last date, and one between if it fits."""
     wanted = sorted({0, len(windows) - 1})
     middle = min(range(len(windows)), key=lambda i: abs(places[i] - 50))
     if all(abs(places[middle] - places[i]) > 20 for i in wanted):
         wanted = [wanted[0], middle, wanted[1]]
-    return [Tick(places[i], windows[i].at[:10]) for i in wanted]
+    return Axis(0, 100, [(places[i], windows[i].at[:10]) for i in wanted], inside=True)
 
 
 def _series(
@@ -115,7 +93,7 @@ def _series(
 ) -> Series:
     """Return one metric of the windows, or of one of their segments."""
     runs: list[list[tuple[float, Interval, str]]] = [[]]  # a new one after each gap
-    rang: list[Mark] = []
+    rang: list[Sign] = []
     for x, window in zip(places, windows, strict=True):
         held = window if segment is None else window.segments.get(segment)
         found: Interval | None = None if held is None else getattr(held, what)
@@ -126,30 +104,24 @@ def _series(
         loudest = next((alarm for alarm in window.alarms if alarm.segment == segment), None)
         if loudest is not None:
             words = f"{window.at}: {loudest.severity} alarm"
-            rang.append(Mark(x, 0.0, COLOURS[loudest.severity], words))
+            rang.append(Sign(x, COLOURS[loudest.severity], words))
     known = [point for run in runs for point in run]
     low, high = _axis([found for _, found, _ in known], what, limit)
-
-    def point(x: float, value: float) -> str:
-        return f"{x:.2f},{y(value):.2f}"
-
-    def y(value: float) -> float:
-        return 100 * (high - min(max(value, low), high)) / (high - low)
-
-    lines = [" ".join(point(x, one.value) for x, one, _ in run) for run in runs if run]
-    bands = [
-        " ".join(
-            [point(x, one.high) for x, one, _ in run]
-            + [point(x, one.low) for x, one, _ in reversed(run)]
-        )
-        for run in runs
-        if run
-    ]
-    dots = [Mark(x, y(one.value), "dot", f"{at}: {between(one)}") for x, one, at in known]
-    ticks = [Tick(at, percent(low + at / 100 * (high - low))) for at in (0, 50, 100)]
+    bands: list[Band] = []
+    lines: list[Curve] = []
+    for run in filter(None, runs):
+        x = [place for place, _, _ in run]
+        value, lower, upper = ([one[i] for _, one, _ in run] for i in range(3))
+        bands.append(Band(x, lower, upper, "risk-band"))
+        lines.append(Curve(x, value, "curve"))
+    level = [] if limit is None else [Segment((0, limit), (100, limit), "limit")]
+    dots = [Dot(x, one.value, "dot", f"{at}: {between(one)}") for x, one, at in known]
+    name = cut(name, MAX_NAME_LENGTH)
+    label = f"{name}: {what} of each window, 90% band; the table has the numbers"
     last = between(known[-1][1] if known else None)
-    line = None if limit is None else y(limit)
-    return Series(cut(name, MAX_NAME_LENGTH), last, lines, bands, dots + rang, line, ticks)
+    up = shares(low=low, high=high, parts=2)
+    marks = [*bands, *level, *lines, *dots, *rang]
+    return Series(name, last, plot(_dates(windows, places), up, marks, label))
 
 
 def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
@@ -170,15 +142,19 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
     names = sorted(total, key=lambda name: -total[name])[:CLASSES]
     width = min([b - a for a, b in pairwise(places) if b > a], default=100.0)
     width = max(0.9 * width / (1 + width / 100), 0.2)
-    slabs: list[Slab] = []
+    if not windows:
+        return {"names": [], "others": False, "plot": None}
+    boxes: list[Box] = []
     for x, window in zip(places, windows, strict=True):
-        shares = [window.mix.get(name, 0.0) for name in names]
-        shares.append(max(1 - sum(shares), 0.0))
-        parts: list[tuple[float, float, int]] = []
-        top = 0.0
-        for k, share in enumerate(shares):
-            parts.append((100 * top, 100 * share, k))
-            top += share
-        slabs.append(Slab(x * (100 - width) / 100, width, parts))
+        shown = [window.mix.get(name, 0.0) for name in names]
+        rest = max(1 - sum(shown), 0.0)
+        left, top = x * (100 - width) / 100, 1.0
+        for k, share in enumerate([*shown, rest]):
+            look = f"k{k if k < len(names) else CLASSES}"
+            if share > 0:
+                boxes.append(Box((left, top - share), (left + width, top), look))
+            top -= share
+    label = "Share of the predictions by class in each window"
+    drawn = plot(_dates(windows, places), shares(parts=2), boxes, label)
     named = [cut(name, MAX_NAME_LENGTH) for name in names]
-    return {"names": named, "others": len(total) > CLASSES, "slabs": slabs}
+    return {"names": named, "others": len(total) > CLASSES, "plot": drawn}
