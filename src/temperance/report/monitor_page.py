@@ -10,9 +10,9 @@ from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
 from temperance.report.charts import TOPS
-from temperance.report.context import MAX_NAME_LENGTH, SENTENCE
+from temperance.report.context import MAX_NAME_LENGTH
 from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
-from temperance.report.texts import between, cut, percent
+from temperance.report.texts import between, cut
 
 if TYPE_CHECKING:
     import os
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from temperance.monitor import Monitor, Window
 
 CLASSES = 6  # drawn by name in the class mix, the others together
-LISTED = 40  # windows that are listed, the last ones
-NAMED = 8  # alarms of the last window that rang, the loudest ones
 COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
 
@@ -46,115 +44,26 @@ def monitor_html(
     date: str | None = None,
 ) -> str:
     """Return the page as one self-contained file, and write it when a path is given."""
-    facts = _facts(monitor) | {
-        "title": cut(title or "Monitoring report", SENTENCE),
-        "model": None if model is None else cut(model, SENTENCE),
-        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), MAX_NAME_LENGTH),
-    }
-    text = template("monitor.html.jinja").render(facts)
+    windows, limits = monitor.windows, monitor.limits
+    places = _places(windows)
+    segments = sorted({key for window in windows for key in window.segments})
+    whole = [("Accuracy", "accuracy", limits.accuracy), ("Calibration error", "ece", limits.ece)]
+    text = template("monitor.html.jinja").render(
+        title=title or "Monitoring report",
+        model=model,
+        date=date or dt.datetime.now().astimezone().date().isoformat(),
+        monitor=monitor,
+        windows=windows,
+        rang=next((window for window in reversed(windows) if window.alarms), None),
+        colours=COLOURS,
+        charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
+        segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
+        mix=_mix(windows, places),
+    )
     if path is not None:
         with replacing(path) as file:
             file.write(text.encode())
     return text
-
-
-def _facts(monitor: Monitor) -> dict[str, Any]:
-    windows = monitor.windows
-    places = _places(windows)
-    segments = sorted({key for window in windows for key in window.segments})
-    rang = [window for window in windows if window.alarms]
-    limits = monitor.limits
-    return {
-        "n": len(windows),
-        "status": _status(windows),
-        "tiles": _tiles(monitor, windows),
-        "charts": [
-            _series("Accuracy", windows, places, None, "accuracy", limits.accuracy),
-            _series("Calibration error", windows, places, None, "ece", limits.ece),
-        ]
-        if windows
-        else [],
-        "segments": [
-            _series(key, windows, places, key, "accuracy", limits.accuracy) for key in segments
-        ],
-        "mix": _mix(windows, places),
-        "alarms": [
-            {
-                "severity": alarm.severity,
-                "look": "refuse" if COLOURS[alarm.severity] == "refused" else "warn",
-                "text": cut(alarm.text, SENTENCE),
-                "advice": cut(alarm.advice, SENTENCE),
-            }
-            for alarm in (rang[-1].alarms[:NAMED] if rang else ())
-        ],
-        "rang": rang[-1].at if rang else None,
-        "rows": [
-            (w.at, f"{w.rows:,}", between(w.accuracy), between(w.ece), _rang(w))
-            for w in reversed(windows[-LISTED:])
-        ],
-        "history": [
-            (one["written"][:16].replace("T", " "), one["kind"]) for one in monitor.history
-        ],
-        "false_alarms_per": f"{monitor.false_alarms_per:g}",
-    }
-
-
-def _status(windows: Sequence[Window]) -> dict[str, str]:
-    if not windows:
-        return {"colour": "no-evidence", "headline": "No window yet.", "words": ""}
-    last = windows[-1]
-    if not last.alarms:
-        known = last.accuracy is not None
-        words = "" if known else "Too little is known of it to say more."
-        return {
-            "colour": "improved" if known else "no-evidence",
-            "headline": f"No alarm in the last window, {last.at}.",
-            "words": words,
-        }
-    n = len(last.alarms)
-    return {
-        "colour": COLOURS[last.severity or "low"],
-        "headline": f"{n} alarm{'' if n == 1 else 's'} in the last window, the loudest "
-        f"{last.severity}.",
-        "words": cut(last.alarms[0].text, SENTENCE),
-    }
-
-
-def _tiles(monitor: Monitor, windows: Sequence[Window]) -> list[dict[str, str]]:
-    if not windows:
-        return []
-    last, limits = windows[-1], monitor.limits
-
-    def tile(name: str, found: Interval | None, limit: float | None, side: str) -> dict[str, str]:
-        note = "no limit was set" if limit is None else f"limit: {side} {percent(limit)}"
-        if found is not None:
-            note = f"90% interval {percent(found.low)} to {percent(found.high)}; {note}"
-        value = "not known" if found is None else percent(found.value)
-        return {"name": name, "value": value, "note": note}
-
-    return [
-        tile("Estimated accuracy", last.accuracy, limits.accuracy, "at least"),
-        tile("Calibration error", last.ece, limits.ece, "at most"),
-        {
-            "name": "Rows",
-            "value": f"{last.rows:,}",
-            "note": f"in the last window; {last.n_labelled:,} labelled",
-        },
-        {
-            "name": "Alarms",
-            "value": f"{len(monitor.alarms):,}",
-            "note": f"in {len(windows):,} window{'' if len(windows) == 1 else 's'}",
-        },
-    ]
-
-
-def _rang(window: Window) -> tuple[str, str]:
-    """Return how loud a window rang, and what rang loudest."""
-    if not window.alarms:
-        return "", ""
-    first, more = window.alarms[0], len(window.alarms) - 1
-    rest = f" and {more} more" if more else ""
-    return first.severity, cut(f": {first.what}{rest}", 2 * MAX_NAME_LENGTH)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
