@@ -19,6 +19,7 @@ mpl.use("Agg")
 import few_labels
 import gallery
 import labelfree_tables
+import monitoring_tables
 import reproduction
 import shift_pictures
 import shifts_table
@@ -44,7 +45,14 @@ def main() -> None:
         "reproduction.md": reproduction.reproduction(records),
         "what-we-found.md": what_we_found.what_we_found(records),
     }
-    for tables in (few_labels, labelfree_tables, shifts_table, skin_lesion_tables, speed_tables):
+    for tables in (
+        few_labels,
+        labelfree_tables,
+        monitoring_tables,
+        shifts_table,
+        skin_lesion_tables,
+        speed_tables,
+    ):
         texts |= tables.tables()
     for name, text in texts.items():
         (OUT / name).write_text(text, encoding="utf-8")
@@ -55,6 +63,7 @@ def main() -> None:
     gallery.build(OUT / "gallery")
     few_labels.figure(OUT / "few_labels.png")
     uts_figure.weight_map(OUT / "uts_weights.png")
+    monitoring_tables.figure(OUT / "monitoring.png")
     skin_lesion_figures()
 
 

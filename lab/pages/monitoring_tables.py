@@ -22,6 +22,7 @@ KINDS = {
     "subgroups": "subgroups of the income and recidivism data",
     "shifted": "shifts that change p(y \\| x)",
 }
+LIMIT = 0.1  # points of accuracy that the limit of the growing shifts allows to lose
 METRICS = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "AUC"}
 
 
@@ -57,9 +58,15 @@ def _families(windows: dict[str, Any]) -> str:
 
 def _delays(growing: list[dict[str, Any]]) -> str:
     rows = []
-    names = {"change": "`Monitor`, change", "limit": "`Monitor`, limit", "cbpe": "CBPE, alert"}
+    broken = sum(row["lost"] > LIMIT for row in growing)
+    names = {
+        "change": "`Monitor`, change",
+        "limit": f"`Monitor`, limit, of the {broken} shifts that break it",
+        "cbpe": "CBPE, alert",
+    }
     for key, name in names.items():
-        found = [row[key] for row in growing]
+        some = [row for row in growing if row["lost"] > LIMIT] if key == "limit" else growing
+        found = [row[key] for row in some]
         rang = [step for step in found if step is not None and step > 0]
         early = sum(step == 0 for step in found)
         cells = [f"{np.mean(rang):.1f}", f"{found.count(None)}", f"{early}"] if rang else [""] * 3
@@ -97,17 +104,20 @@ def page(record: dict[str, Any]) -> str:
             for row in record["chart"]
         ],
     )
+    weeks = record["rotation"]
+    lost = next((w["degrees"] for w in weeks if w["truth"] < w["monitor"][1]), "no")
     rang, again = quiet["rang"], quiet["again"]
     return f"""# Monitoring, measured
 
-Windows of 500 rows of {sum(windows[k]["windows"] for k in KINDS):,} in all: text, tables and images, whose labels
-are known and were used only to judge. CBPE is that of NannyML 0.13.1 with its own defaults; it knows the source,
+{sum(windows[k]["windows"] for k in KINDS):,} windows of 500 rows: text, tables and images, whose labels are known and
+were used only to judge. CBPE is that of NannyML 0.13.1 with its own defaults; it knows the source,
 as `Monitor` does. Errors are means over families.
 
 {_errors(windows)}
 The goals were: on benign windows at most 10 % more error than CBPE, and on shifts that change p(y | x) at most
-half its error. The mean over benign families is well below that of CBPE, because CBPE fails on small sources with
-many classes; on the census, which is CBPE's home, `Monitor` has {worse:.0%} more error, and the goal is missed.
+half its error. The mean over benign families is below that of CBPE, whose error is large for four families with
+small sources (compas, gas, langown, letter); on the other four CBPE is better, and on the census, which is its home,
+`Monitor` has {worse:.0%} more error. There the first goal is missed.
 On shifts that change p(y | x) the error is {ratio:.0%} of CBPE's: smaller, but not half.
 The 90 % intervals of `Monitor` hold the truth in {benign["covered"]:.0%} of the benign windows, in
 {windows["subgroups"]["covered"]:.0%} of the subgroups and in {shifted["covered"]:.0%} of the shifted windows. CBPE
@@ -121,7 +131,8 @@ from before.
 ![Estimated and true accuracy over twelve weeks](monitoring.png)
 
 {_weeks(record["rotation"])}
-Alarms become louder as accuracy falls. The last weeks are too optimistic: the truth leaves the interval.
+Alarms become louder as accuracy falls. The estimates are too optimistic in the end: the truth leaves the interval at
+{lost} degrees.
 
 ## False alarms
 
@@ -131,7 +142,8 @@ The change statistic on simulated windows that are drawn like the source, one fa
 On real rows, where one in 50 is stated: source and windows of 250 rows drawn at random from the same rows of each
 model, {again["windows"]:,} windows in forty draws: {again["rang"]} rang, {again["stated"]:g} are stated. In the first
 {quiet["windows"]} of them, changes rang {rang["change"]} times, a limit on the accuracy two points below the source
-{rang["limit"]} times, and NannyML's alerts on the accuracy, whose rate is not stated, {rang["cbpe"]} times.
+{rang["limit"]} times, and NannyML's alerts on the accuracy, whose rate is not stated, {rang["cbpe"]} times. (Models of
+one family share their rows, so that their alarms come together.)
 
 ## Delay
 

@@ -68,6 +68,15 @@ def test_a_limit_inside_the_interval_does_not_ring():
     assert not strict.add(z, at="2026-11-01").alarms
 
 
+def test_after_a_change_the_estimate_is_enough_to_break_a_limit():
+    z, _ = window(800, signal=1.5, seed=1)
+    known = monitor().add(z, at="2026-11-01").accuracy
+    found = monitor(limits=tp.Limits(accuracy=known.value + 0.01)).add(z, at="2026-11-01")
+    assert known.high > known.value + 0.01
+    (ring,) = (alarm for alarm in found.alarms if alarm.kind == "limit")
+    assert "probably below" in ring.text
+
+
 def test_few_rows_are_refused_and_never_guessed():
     found = monitor(limits=tp.Limits(accuracy=0.99)).add(window(12, seed=1)[0], at="2026-11-01")
     assert found.verdict == "refused"

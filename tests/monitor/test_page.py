@@ -51,7 +51,7 @@ def test_the_page_has_the_numbers_of_the_monitor(monitor, page):
 def test_a_window_that_is_not_known_leaves_a_gap(monitor, page):
     first = re.search(r"<h3>Accuracy.*?</figure>", page.read_text("utf-8"), re.DOTALL).group()
     assert first.count("<polyline") == 2
-    assert first.count("<i style") == len(monitor.windows) - 1
+    assert first.count('class="dot"') == len(monitor.windows) - 1
 
 
 def test_a_monitor_without_windows_has_a_page():

@@ -103,19 +103,19 @@ def test_silent_alone_and_no_wider_than_the_screen(opened, path, size):
 
 
 # Every tick label: its text, and where its centre stands on its axis.
-TICKS = """() => [...document.querySelectorAll('.axis span, .plot .y span')].map(span => {
-  const label = span.getBoundingClientRect();
-  const across = span.parentElement.className === 'axis';
-  const figure = span.closest('.plot, figure, section');
-  const drawn = across && !span.closest('.plot') && figure.querySelector('.hist, .span')
-    || figure.querySelector('.plot svg') || figure.querySelector('svg');
+TICKS = """() => [...document.querySelectorAll('svg.axis text, .plot .y text')].map(text => {
+  const label = text.getBoundingClientRect();
+  const across = text.parentElement.classList.contains('axis');
+  const plot = text.closest('.plot');
+  const drawn = plot ? plot.querySelector('.canvas')
+    : text.closest('figure, section').querySelector('.hist, .span');
   const box = drawn.getBoundingClientRect();
   const share = across
     ? (label.left + label.width / 2 - box.left) / box.width
     : (box.bottom - label.top - label.height / 2) / box.height;
-  const texts = [...span.parentElement.children].map(one => parseFloat(one.textContent));
+  const texts = [...text.parentElement.children].map(one => parseFloat(one.textContent));
   const limit = Math.max(...texts);
-  return {text: span.textContent, share, value: parseFloat(span.textContent) / limit,
+  return {text: text.textContent, share, value: parseFloat(text.textContent) / limit,
           left: label.left, right: label.right, across};
 })"""
 

@@ -396,19 +396,21 @@ def test_histograms_are_drawn_from_the_counts():
 def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
     curves = calibration("improved").details["risk_coverage"]
     chart = charts.risk_chart({"risk_coverage": curves})
-    top = chart.top
+    ticks = re.findall(r'y="([\d.]+)%" text-anchor="end"[^>]*>([\d.]+)%', chart.plot)
+    top = max(float(text) for _, text in ticks) / 100
     assert top >= max(curves["risk_before"] + curves["risk_after_high"])
-    assert [(t.at, t.text) for t in chart.y_ticks] == [
-        (at, f"{at * top:g}%") for at in (0, 25, 50, 75, 100)
-    ]
-    corners = [float(pair.split(",")[1]) for pair in chart.band.split()]
+    for place, text in ticks:
+        assert 100 - float(place) == pytest.approx(float(text) / top)
+    band, *lines = (
+        [tuple(map(float, pair.split(","))) for pair in points.split()]
+        for points in re.findall(r'points="([^"]+)"', chart.plot)
+    )
     edges = curves["risk_after_high"] + curves["risk_after_low"][::-1]
-    assert [1 - b / 100 for b in corners] == pytest.approx([r / top for r in edges], abs=1e-4)
-    for line in chart.lines:
-        x, y = zip(*(map(float, pair.split(",")) for pair in line.points.split()), strict=True)
-        assert x == pytest.approx([100 * c for c in curves["coverage"]], abs=0.05)
-        risk = curves[f"risk_{line.look}"]
-        assert [1 - b / 100 for b in y] == pytest.approx([r / top for r in risk], abs=1e-4)
+    assert [1 - y / 100 for _, y in band] == pytest.approx([r / top for r in edges], abs=1e-4)
+    for look, line in zip(("before", "after"), lines, strict=True):
+        assert [x for x, _ in line] == pytest.approx([100 * c for c in curves["coverage"]])
+        risk = curves[f"risk_{look}"]
+        assert [1 - y / 100 for _, y in line] == pytest.approx([r / top for r in risk], abs=1e-4)
 
 
 def test_classes_that_are_not_shown_are_summed():

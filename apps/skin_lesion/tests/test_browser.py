@@ -252,6 +252,24 @@ def state_the_mix(page):
         page.locator(f"#mix-{code}").fill(f"{100 * share:g}")
 
 
+def test_tick_labels_of_the_chart_stand_at_their_values(page):
+    page.goto("/rules")
+    ticks = page.evaluate(
+        """() => [...document.querySelectorAll('.plot')].flatMap(plot => {
+          const box = plot.querySelector('.canvas').getBoundingClientRect();
+          const middle = t => (b => [b.left + b.width / 2, b.top + b.height / 2])(
+            t.getBoundingClientRect());
+          const of = (name, place) => [...plot.querySelectorAll(name)].map((t, i, all) =>
+            [parseFloat(t.textContent) / parseFloat(all.at(-1).textContent), place(middle(t))]);
+          return [...of('.y text', ([x, y]) => (box.bottom - y) / box.height),
+                  ...of('.axis text', ([x, y]) => (x - box.left) / box.width)];
+        })"""
+    )
+    assert len(ticks) >= 8
+    for value, place in ticks:
+        assert place == pytest.approx(value, abs=0.01)
+
+
 def test_rules_are_previewed_proposed_and_accepted(page):
     page.goto("/rules")
     referred = page.locator("[data-effect] tr", has_text="referred to a specialist")

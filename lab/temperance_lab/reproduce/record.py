@@ -1,7 +1,7 @@
 """One record for every number: what the paper prints, what was measured, and from which bytes.
 
 The records of an experiment are one JSON file: a line for every group and degree, with the fields
-that all its records share, the names of the other fields, and a short list for each record. A cell
+that all its records share, the names of the other fields, and a short list for each method. A cell
 that could not be run has ``reproduced`` null and says in ``needs`` which file or machine is missing
 and which command would fill it; the cell is never filled otherwise.
 """
@@ -139,6 +139,7 @@ class Record:
 
 
 FIELDS = tuple(field.name for field in fields(Record))
+MEASURED = ("metric", "reported", "reproduced", "sd")  # fields of one cell; others are a method's
 
 
 def measured(values: ArrayLike, reported: dict[str, float] | None, evidence: str) -> dict[str, Any]:
@@ -172,21 +173,36 @@ def write(path: Path, records: list[Record]) -> None:
 
 
 def _line(rows: list[dict[str, Any]]) -> str:
-    """Return records of one group and degree: shared fields once, the others in columns."""
+    """Return records of one group and degree: shared fields once, the others in columns.
+
+    A row is a method: its own fields, and then the measured fields of each metric.
+    """
     shared = {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)}
-    columns = [name for name in FIELDS if name not in shared]
-    table = {"shared": shared, "columns": columns, "rows": [[r[c] for c in columns] for r in rows]}
-    return json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    columns = [name for name in FIELDS if name not in shared and name not in MEASURED]
+    measured = [name for name in MEASURED[1:] if name not in shared]
+    metrics, table = [], []
+    for own, some in groupby(rows, key=lambda r: [r[c] for c in columns]):
+        cells = list(some)
+        metrics.append([cell["metric"] for cell in cells])
+        table.append(own + [cell[name] for cell in cells for name in measured])
+    facts = {"shared": shared, "columns": columns, "measured": measured}
+    facts["metrics"] = metrics[0] if all(names == metrics[0] for names in metrics) else metrics
+    return json.dumps(facts | {"rows": table}, ensure_ascii=False, separators=(",", ":"))
 
 
 def read(path: Path) -> list[Record]:
     """Read the records of an experiment back."""
     records = []
     for table in json.loads(path.read_text(encoding="utf-8")):
-        for row in table["rows"]:
-            facts = table["shared"] | dict(zip(table["columns"], row, strict=True))
-            if set(facts) != set(FIELDS):
-                odd = sorted(set(facts) ^ set(FIELDS))
-                raise InputError(f"{path.name} must hold records. Fields differ: {odd}.")
-            records.append(Record(**facts))
+        columns, measured, metrics = table["columns"], table["measured"], table["metrics"]
+        alike = not metrics or isinstance(metrics[0], str)
+        for number, row in enumerate(table["rows"]):
+            own = table["shared"] | dict(zip(columns, row[: len(columns)], strict=True))
+            values = iter(row[len(columns) :])
+            for metric in metrics if alike else metrics[number]:
+                facts = own | {"metric": metric} | {name: next(values) for name in measured}
+                if set(facts) != set(FIELDS):
+                    odd = sorted(set(facts) ^ set(FIELDS))
+                    raise InputError(f"{path.name} must hold records. Fields differ: {odd}.")
+                records.append(Record(**facts))
     return records

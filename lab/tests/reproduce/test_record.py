@@ -45,7 +45,8 @@ def test_a_cell_is_measured_or_says_what_it_needs():
 
 def test_a_file_with_other_fields_is_refused(tmp_path):
     path = tmp_path / "records.json"
-    table = {"shared": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3]]}
+    table = {"shared": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3, 0.1]]}
+    table |= {"metrics": ["nll"], "measured": ["sd"]}
     path.write_text(json.dumps([table]))
     with pytest.raises(InputError, match="Fields differ"):
         read(path)

@@ -23,7 +23,7 @@ app = App(
     help="Watch a model in use: estimates, alarms and proposals for each window of rows.",
     help_epilogue=EXAMPLES["monitor"],
 )
-SHOWN = 12  # windows that are listed
+SHOWN = 12  # windows and alarms that are listed
 MARKS = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
 State = Annotated[Path, Parameter(help="What 'temperance monitor start' has begun.")]
 Flag = Parameter(negative="", show_default=False)
@@ -326,7 +326,10 @@ def _show(windows: list[Window], ringing: list[Window]) -> None:
         for w in windows
     ]
     output.table(header, rows)
-    for alarm in (alarm for window in ringing for alarm in window.alarms):
+    alarms = [alarm for window in ringing for alarm in window.alarms]
+    for alarm in alarms[:SHOWN]:
         output.say()
         output.say(f"{alarm.severity} alarm, {alarm.text}", MARKS[alarm.severity])
         output.say(in_options(alarm.advice), indent=6)
+    if len(alarms) > SHOWN:
+        output.say(f"{len(alarms) - SHOWN} more alarms: see --json, or the report.")

@@ -1,4 +1,4 @@
-"""What rings: a limit that an estimate is beyond for certain, a change, or a refusal."""
+"""What rings: a limit that is broken, a change, or a refusal."""
 
 from __future__ import annotations
 
@@ -142,19 +142,26 @@ def _severity(loss: float | None) -> str:
     return next(name for name, least in reversed(SEVERITIES.items()) if loss >= least or not least)
 
 
-def limit_alarms(place: Place, limits: Limits) -> Iterator[Alarm]:
-    """Yield the limits that the whole interval of an estimate is beyond."""
+def limit_alarms(place: Place, limits: Limits, *, changed: bool) -> Iterator[Alarm]:
+    """Yield the limits that are broken.
+
+    As long as nothing changed, the whole interval of an estimate has to be beyond the limit. Once a
+    change is certain, the estimate is enough.
+    """
     held = place.held
     for what, found, limit in limits.of(held.accuracy, held.ece, held.recall):
         if found is None:
             continue
         largest = what == "calibration error"
-        if found.low > limit if largest else found.high < limit:
-            loss = abs(found.value - limit)
+        value, end = (found.value, found.low) if largest else (-found.value, -found.high)
+        bound = limit if largest else -limit
+        if end > bound or (changed and value > bound):
             side = "above" if largest else "below"
+            sure = "" if end > bound else "probably "
+            text = f"{what} is {_percent(found)}, {sure}{side} the limit of {limit:.1%}."
             advice = "Propose a new map." if largest else "Look at the rows."
-            text = f"{what} is {_percent(found)}, {side} the limit of {limit:.1%}."
             classes = (what.removeprefix("recall of "),) if what.startswith("recall") else ()
+            loss = abs(found.value - limit)
             yield place.alarm("limit", what, loss, text, classes=classes, advice=advice)
 
 

@@ -102,17 +102,17 @@ class Timeline:
     def _ring(self, window: Window, record: Record) -> Iterator[Alarm]:
         place = Place(window.at, None, window)
         yield from refusals(place)
-        yield from limit_alarms(place, self._limits)
         parts = record["segments"]
         time = self._per * (2 if parts else 1)  # half of the false alarms are left to segments
         changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
+        yield from limit_alarms(place, self._limits, changed=bool(changes))
         yield from change_alarms(place, changes, self._names, self._home)
         for key, part in parts.items():
             place = Place(window.at, key, window.segments[key])
-            yield from limit_alarms(place, self._limits)
             chart, home = self._segments.get(key, (Chart(Tally(), self._ranks.variance), None))
             tally = Tally.from_dict(part["change"])
             changes = chart.step(tally, time * len(parts), POLICY.least_rows)
+            yield from limit_alarms(place, self._limits, changed=bool(changes))
             yield from change_alarms(place, changes, self._names, home)
             known = place.held.accuracy
             first = known.value if home is None and known is not None else home

@@ -81,7 +81,7 @@ def template(name: str) -> jinja2.Template:
     except ImportError as error:
         msg = "reports need the package jinja2: pip install temperance[report]."
         raise InputError(msg) from error
-    from temperance.report.texts import percent, tenths
+    from temperance.report.texts import between, cut, percent, tenths
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("temperance.report"),
@@ -90,5 +90,5 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "tenths": tenths}
+    environment.filters |= {"percent": percent, "tenths": tenths, "between": between, "cut": cut}
     return environment.get_template(name)

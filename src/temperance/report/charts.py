@@ -1,17 +1,16 @@
-"""Shapes for the page: bars, bands, lines and ticks, placed in per cent of their axes.
-
-The page stretches the shapes to its width and writes the words in their own size: each tick label
-is centred at the place of its value, so that it stands there at every width.
-"""
+"""What the page of a calibration draws: histograms, and wrong answers against coverage."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from temperance.report.plot import Band, Curve, plot, shares
 from temperance.report.texts import applied_name, between, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
     from temperance.calibrate.result import Calibration
 
@@ -36,33 +35,19 @@ class Histogram(NamedTuple):
     words: str
 
 
-class Tick(NamedTuple):
-    """A label at its place on an axis, in per cent from the start of the axis."""
-
-    at: float
-    text: str
-
-
-class Line(NamedTuple):
-    """A curve as the points of an SVG polyline, in per cent of both axes."""
-
-    name: str
-    look: str
-    points: str
-
-
 class RiskChart(NamedTuple):
     """Estimated wrong answers against the share of rows answered."""
 
-    lines: list[Line]
-    band: str
-    top: float
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
+    plot: Markup
+    lines: dict[str, str]
     rows: list[tuple[str, str, str]]
 
 
-SHARES = [Tick(at, f"{at}%") for at in (0, 25, 50, 75, 100)]
+LINES = {"before": "the model's own confidence", "after": "calibrated"}
+RISK = (
+    "Estimated share of wrong answers among the rows that are answered, against their share, with "
+    "a 90% band; the table below has the numbers"
+)
 TOPS = (0.01, 0.02, 0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
 LISTED = (0.1, 0.2, 0.5, 0.8, 1.0)  # shares of rows answered that the table lists
 
@@ -121,12 +106,11 @@ def risk_chart(facts: dict[str, Any]) -> RiskChart | None:
     low, high = curves["risk_after_low"], curves["risk_after_high"]
     highest = max(*curves["risk_before"], *high)
     top = next((t for t in TOPS if t >= highest - 1e-9), 1.0)
-    lines = [
-        Line(name, look, _points(coverage, curves[f"risk_{look}"], top))
-        for name, look in (("the model's own confidence", "before"), ("calibrated", "after"))
+    marks = [
+        Band(coverage, low, high, "risk-band"),
+        *(Curve(coverage, curves[f"risk_{look}"], f"curve s-{look}") for look in LINES),
     ]
-    band = f"{_points(coverage, high, top)} {_points(coverage[::-1], low[::-1], top)}"
-    y_ticks = [Tick(at, f"{at * top:g}%") for at in (0, 25, 50, 75, 100)]
+    answered = shares("share of the rows answered, the surest first")
     places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]
     rows = [
         (
@@ -136,9 +120,4 @@ def risk_chart(facts: dict[str, Any]) -> RiskChart | None:
         )
         for i in places
     ]
-    return RiskChart(lines, band, top, SHARES, y_ticks, rows)
-
-
-def _points(x: Sequence[float], y: Sequence[float], top: float) -> str:
-    pairs = zip(x, y, strict=True)
-    return " ".join(f"{100 * a:.1f},{100 * (1 - min(b / top, 1)):.2f}" for a, b in pairs)
+    return RiskChart(plot(answered, shares(high=top), marks, RISK), LINES, rows)

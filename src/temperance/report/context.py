@@ -6,7 +6,8 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-from temperance.report.charts import SHARES, histograms, risk_chart
+from temperance.report.charts import histograms, risk_chart
+from temperance.report.plot import shares, x_axis
 from temperance.report.texts import (
     applied_name,
     between,
@@ -64,7 +65,8 @@ def page_facts(
         "to_do": None if labels is not None else to_do(calibration),
         "how_known": how_known(calibration),
         "sampling": sampling(calibration),
-        "shares": SHARES,
+        "confidence_axis": x_axis(shares("confidence of a row")),
+        "right_axis": x_axis(shares("share of rows predicted right")),
         "meaning": cut(meaning(calibration, labels), SENTENCE),
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),

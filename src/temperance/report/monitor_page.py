@@ -9,50 +9,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from temperance.io.formats import replacing
 from temperance.monitor.timeline import instant
 from temperance.report import template
-from temperance.report.charts import TOPS, Tick
-from temperance.report.context import MAX_NAME_LENGTH, SENTENCE
-from temperance.report.texts import between, cut, percent
+from temperance.report.charts import TOPS
+from temperance.report.context import MAX_NAME_LENGTH
+from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
+from temperance.report.texts import between, cut
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from markupsafe import Markup
+
     from temperance._core.stats import Interval
     from temperance.monitor import Monitor, Window
 
 CLASSES = 6  # drawn by name in the class mix, the others together
-LISTED = 40  # windows that are listed, the last ones
-NAMED = 8  # alarms of the last window that rang, the loudest ones
 COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
 
-class Mark(NamedTuple):
-    """A point or a sign in a chart, in per cent of both axes from the top left."""
-
-    x: float
-    y: float
-    look: str
-    words: str
-
-
 class Series(NamedTuple):
-    """Estimates along the time axis, in per cent of both axes; a gap where nothing is known."""
+    """Estimates along the time axis; a gap where nothing is known."""
 
     name: str
     last: str
-    lines: list[str]
-    bands: list[str]
-    marks: list[Mark]
-    limit: float | None
-    y_ticks: list[Tick]
-
-
-class Slab(NamedTuple):
-    """The class mix of a window: left edge, width, and (top, height, class) of each part."""
-
-    x: float
-    width: float
-    parts: list[tuple[float, float, int]]
+    plot: Markup
 
 
 def monitor_html(
@@ -64,116 +44,26 @@ def monitor_html(
     date: str | None = None,
 ) -> str:
     """Return the page as one self-contained file, and write it when a path is given."""
-    facts = _facts(monitor) | {
-        "title": cut(title or "Monitoring report", SENTENCE),
-        "model": None if model is None else cut(model, SENTENCE),
-        "date": cut(date or dt.datetime.now().astimezone().date().isoformat(), MAX_NAME_LENGTH),
-    }
-    text = template("monitor.html.jinja").render(facts)
+    windows, limits = monitor.windows, monitor.limits
+    places = _places(windows)
+    segments = sorted({key for window in windows for key in window.segments})
+    whole = [("Accuracy", "accuracy", limits.accuracy), ("Calibration error", "ece", limits.ece)]
+    text = template("monitor.html.jinja").render(
+        title=title or "Monitoring report",
+        model=model,
+        date=date or dt.datetime.now().astimezone().date().isoformat(),
+        monitor=monitor,
+        windows=windows,
+        rang=next((window for window in reversed(windows) if window.alarms), None),
+        colours=COLOURS,
+        charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
+        segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
+        mix=_mix(windows, places),
+    )
     if path is not None:
         with replacing(path) as file:
             file.write(text.encode())
     return text
-
-
-def _facts(monitor: Monitor) -> dict[str, Any]:
-    windows = monitor.windows
-    places = _places(windows)
-    segments = sorted({key for window in windows for key in window.segments})
-    rang = [window for window in windows if window.alarms]
-    limits = monitor.limits
-    return {
-        "n": len(windows),
-        "status": _status(windows),
-        "tiles": _tiles(monitor, windows),
-        "x_ticks": _dates(windows, places),
-        "charts": [
-            _series("Accuracy", windows, places, None, "accuracy", limits.accuracy),
-            _series("Calibration error", windows, places, None, "ece", limits.ece),
-        ]
-        if windows
-        else [],
-        "segments": [
-            _series(key, windows, places, key, "accuracy", limits.accuracy) for key in segments
-        ],
-        "mix": _mix(windows, places),
-        "alarms": [
-            {
-                "severity": alarm.severity,
-                "look": "refuse" if COLOURS[alarm.severity] == "refused" else "warn",
-                "text": cut(alarm.text, SENTENCE),
-                "advice": cut(alarm.advice, SENTENCE),
-            }
-            for alarm in (rang[-1].alarms[:NAMED] if rang else ())
-        ],
-        "rang": rang[-1].at if rang else None,
-        "rows": [
-            (w.at, f"{w.rows:,}", between(w.accuracy), between(w.ece), _rang(w))
-            for w in reversed(windows[-LISTED:])
-        ],
-        "history": [
-            (one["written"][:16].replace("T", " "), one["kind"]) for one in monitor.history
-        ],
-        "false_alarms_per": f"{monitor.false_alarms_per:g}",
-    }
-
-
-def _status(windows: Sequence[Window]) -> dict[str, str]:
-    if not windows:
-        return {"colour": "no-evidence", "headline": "No window yet.", "words": ""}
-    last = windows[-1]
-    if not last.alarms:
-        known = last.accuracy is not None
-        words = "" if known else "Too little is known of it to say more."
-        return {
-            "colour": "improved" if known else "no-evidence",
-            "headline": f"No alarm in the last window, {last.at}.",
-            "words": words,
-        }
-    n = len(last.alarms)
-    return {
-        "colour": COLOURS[last.severity or "low"],
-        "headline": f"{n} alarm{'' if n == 1 else 's'} in the last window, the loudest "
-        f"{last.severity}.",
-        "words": cut(last.alarms[0].text, SENTENCE),
-    }
-
-
-def _tiles(monitor: Monitor, windows: Sequence[Window]) -> list[dict[str, str]]:
-    if not windows:
-        return []
-    last, limits = windows[-1], monitor.limits
-
-    def tile(name: str, found: Interval | None, limit: float | None, side: str) -> dict[str, str]:
-        note = "no limit was set" if limit is None else f"limit: {side} {percent(limit)}"
-        if found is not None:
-            note = f"90% interval {percent(found.low)} to {percent(found.high)}; {note}"
-        value = "not known" if found is None else percent(found.value)
-        return {"name": name, "value": value, "note": note}
-
-    return [
-        tile("Estimated accuracy", last.accuracy, limits.accuracy, "at least"),
-        tile("Calibration error", last.ece, limits.ece, "at most"),
-        {
-            "name": "Rows",
-            "value": f"{last.rows:,}",
-            "note": f"in the last window; {last.n_labelled:,} labelled",
-        },
-        {
-            "name": "Alarms",
-            "value": f"{len(monitor.alarms):,}",
-            "note": f"in {len(windows):,} window{'' if len(windows) == 1 else 's'}",
-        },
-    ]
-
-
-def _rang(window: Window) -> tuple[str, str]:
-    """Return how loud a window rang, and what rang loudest."""
-    if not window.alarms:
-        return "", ""
-    first, more = window.alarms[0], len(window.alarms) - 1
-    rest = f" and {more} more" if more else ""
-    return first.severity, cut(f": {first.what}{rest}", 2 * MAX_NAME_LENGTH)
 
 
 def _places(windows: Sequence[Window]) -> list[float]:
@@ -184,14 +74,13 @@ def _places(windows: Sequence[Window]) -> list[float]:
     return [100 * (t - times[0]) / (times[-1] - times[0]) for t in times]
 
 
-def _dates(windows: Sequence[Window], places: Sequence[float]) -> list[Tick]:
-    if not windows:
-        return []
+def _dates(windows: Sequence[Window], places: Sequence[float]) -> Axis:
+    """Return the time axis, with the first and the last date, and one between if it fits."""
     wanted = sorted({0, len(windows) - 1})
     middle = min(range(len(windows)), key=lambda i: abs(places[i] - 50))
     if all(abs(places[middle] - places[i]) > 20 for i in wanted):
         wanted = [wanted[0], middle, wanted[1]]
-    return [Tick(places[i], windows[i].at[:10]) for i in wanted]
+    return Axis(0, 100, [(places[i], windows[i].at[:10]) for i in wanted], inside=True)
 
 
 def _series(
@@ -203,53 +92,45 @@ def _series(
     limit: float | None,
 ) -> Series:
     """Return one metric of the windows, or of one of their segments."""
-    found: list[Interval | None] = []
-    for window in windows:
+    runs: list[list[tuple[float, Interval, str]]] = [[]]  # a new one after each gap
+    rang: list[Sign] = []
+    for x, window in zip(places, windows, strict=True):
         held = window if segment is None else window.segments.get(segment)
-        found.append(None if held is None else getattr(held, what))
-    known = [one for one in found if one is not None]
-    if what == "ece":
-        highest = max([one.high for one in known] + [limit or 0.0], default=1.0)
-        low, high = 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    else:
-        lowest = min([one.low for one in known] + ([] if limit is None else [limit]), default=0.0)
-        low, high = int(10 * lowest) / 10, 1.0
-
-    def y(value: float) -> float:
-        return 100 * (high - min(max(value, low), high)) / (high - low)
-
-    lines: list[str] = []
-    bands: list[str] = []
-    for run in _runs(found):
-        lines.append(" ".join(f"{places[i]:.2f},{y(found[i].value):.2f}" for i in run))  # pyright: ignore[reportOptionalMemberAccess]
-        upper = [f"{places[i]:.2f},{y(found[i].high):.2f}" for i in run]  # pyright: ignore[reportOptionalMemberAccess]
-        lower = [f"{places[i]:.2f},{y(found[i].low):.2f}" for i in reversed(run)]  # pyright: ignore[reportOptionalMemberAccess]
-        bands.append(" ".join(upper + lower))
-    points = [
-        Mark(x, y(one.value), "dot", f"{window.at}: {between(one)}")
-        for x, one, window in zip(places, found, windows, strict=True)
-        if one is not None
-    ]
-    rang = [
-        Mark(x, 0.0, COLOURS[alarms[0].severity], f"{window.at}: {alarms[0].severity} alarm")
-        for x, window in zip(places, windows, strict=True)
-        if (alarms := [alarm for alarm in window.alarms if alarm.segment == segment])
-    ]
-    ticks = [Tick(at, percent(low + at / 100 * (high - low))) for at in (0, 50, 100)]
-    line = None if limit is None else y(limit)
-    last = between(next((one for one in reversed(found) if one is not None), None))
-    return Series(cut(name, MAX_NAME_LENGTH), last, lines, bands, points + rang, line, ticks)
-
-
-def _runs(found: Sequence[Interval | None]) -> list[list[int]]:
-    """Return the stretches of windows in a row of which something is known."""
-    runs: list[list[int]] = [[]]
-    for i, one in enumerate(found):
-        if one is None:
+        found: Interval | None = None if held is None else getattr(held, what)
+        if found is None:
             runs.append([])
         else:
-            runs[-1].append(i)
-    return [run for run in runs if run]
+            runs[-1].append((x, found, window.at))
+        loudest = next((alarm for alarm in window.alarms if alarm.segment == segment), None)
+        if loudest is not None:
+            words = f"{window.at}: {loudest.severity} alarm"
+            rang.append(Sign(x, COLOURS[loudest.severity], words))
+    known = [point for run in runs for point in run]
+    low, high = _axis([found for _, found, _ in known], what, limit)
+    bands: list[Band] = []
+    lines: list[Curve] = []
+    for run in filter(None, runs):
+        x = [place for place, _, _ in run]
+        value, lower, upper = ([one[i] for _, one, _ in run] for i in range(3))
+        bands.append(Band(x, lower, upper, "risk-band"))
+        lines.append(Curve(x, value, "curve"))
+    level = [] if limit is None else [Segment((0, limit), (100, limit), "limit")]
+    dots = [Dot(x, one.value, "dot", f"{at}: {between(one)}") for x, one, at in known]
+    name = cut(name, MAX_NAME_LENGTH)
+    label = f"{name}: {what} of each window, 90% band; the table has the numbers"
+    last = between(known[-1][1] if known else None)
+    up = shares(low=low, high=high, parts=2)
+    marks = [*bands, *level, *lines, *dots, *rang]
+    return Series(name, last, plot(_dates(windows, places), up, marks, label))
+
+
+def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
+    """Return the ends of an axis that holds the intervals and the limit."""
+    asked = [] if limit is None else [limit]
+    if what == "ece":
+        highest = max([one.high for one in known] + asked, default=1.0)
+        return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
+    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
@@ -261,15 +142,19 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
     names = sorted(total, key=lambda name: -total[name])[:CLASSES]
     width = min([b - a for a, b in pairwise(places) if b > a], default=100.0)
     width = max(0.9 * width / (1 + width / 100), 0.2)
-    slabs: list[Slab] = []
+    if not windows:
+        return {"names": [], "others": False, "plot": None}
+    boxes: list[Box] = []
     for x, window in zip(places, windows, strict=True):
-        shares = [window.mix.get(name, 0.0) for name in names]
-        shares.append(max(1 - sum(shares), 0.0))
-        parts: list[tuple[float, float, int]] = []
-        top = 0.0
-        for k, share in enumerate(shares):
-            parts.append((100 * top, 100 * share, k))
-            top += share
-        slabs.append(Slab(x * (100 - width) / 100, width, parts))
+        shown = [window.mix.get(name, 0.0) for name in names]
+        rest = max(1 - sum(shown), 0.0)
+        left, top = x * (100 - width) / 100, 1.0
+        for k, share in enumerate([*shown, rest]):
+            look = f"k{k if k < len(names) else CLASSES}"
+            if share > 0:
+                boxes.append(Box((left, top - share), (left + width, top), look))
+            top -= share
+    label = "Share of the predictions by class in each window"
+    drawn = plot(_dates(windows, places), shares(parts=2), boxes, label)
     named = [cut(name, MAX_NAME_LENGTH) for name in names]
-    return {"names": named, "others": len(total) > CLASSES, "slabs": slabs}
+    return {"names": named, "others": len(total) > CLASSES, "plot": drawn}

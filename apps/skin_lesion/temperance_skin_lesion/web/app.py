@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 import temperance as tp
+from temperance.report import plot
 from temperance_skin_lesion import model as shipped
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.clinic import NotAcceptable
@@ -64,6 +65,7 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
     )
     app.include_router(api.router)
     app.include_router(pages.router, include_in_schema=False)
+    app.add_route("/static/plot.css", plot_style, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for kind, status in STATUS.items():
         app.add_exception_handler(kind, say(status))
@@ -72,6 +74,11 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, not_as_described)
     app.add_middleware(Guard)
     return app
+
+
+def plot_style(_: Request) -> Response:
+    """Return the style sheet of the charts."""
+    return Response(plot.style(), media_type="text/css")
 
 
 def from_environment() -> FastAPI:
