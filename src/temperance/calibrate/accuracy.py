@@ -81,10 +81,9 @@ class Estimates:
         """Return accuracies and their weights: three points of each normal, neighbours merged."""
         x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
         weight = (self.weights[:, None] * POINT_WEIGHTS).ravel()
-        order = np.argsort(x, kind="stable")
-        group = np.r_[0, np.cumsum(np.diff(x[order]) > NUMERICAL.merged)]
-        mass = np.bincount(group, weight[order])
-        centre = np.bincount(group, (weight * x)[order]) / mass
+        _, group = np.unique(np.floor((x - x.min()) / NUMERICAL.merged), return_inverse=True)
+        mass = np.bincount(group, weight)
+        centre = np.bincount(group, weight * x) / mass
         least = NUMERICAL.chance / n_classes
         accuracy: Matrix = np.clip(expit(centre), least, 1 - 1e-4)
         return accuracy, np.asarray(mass, dtype=np.float64)

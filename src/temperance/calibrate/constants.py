@@ -84,7 +84,7 @@ class Numerical:
     sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
     sharpest_without_source: float = 0.1  # least temperature where there is no source
     widest: float = 40.0  # largest factor of the source's temperature
-    merged: float = 0.15  # log-odds within which two accuracies are solved as one
+    merged: float = 0.2  # width of the bins of log-odds in which accuracies are solved as one
     newton_classes: int = 128  # most classes for which K x K equations are solved
     draws: int = 32  # plausible maps where labels are given
     bias_doublings: int = 2  # widths of its errors up to 4 times as large are tried with labels
