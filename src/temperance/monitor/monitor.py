@@ -105,8 +105,9 @@ class Monitor:
     >>> [len(mon.add(rows(800, 3.0)[0], at=f"2026-11-0{day}").alarms) for day in (1, 2, 3)]
     [0, 0, 0]
     >>> window = mon.add(rows(800, 1.0)[0], at="2026-11-04")
-    >>> [(alarm.kind, alarm.what, alarm.severity) for alarm in window.alarms]
-    [('change', 'confidence, similarity', 'medium')]
+    >>> loudest = window.alarms[0]
+    >>> loudest.kind, loudest.what, loudest.severity
+    ('change', 'confidence, similarity', 'medium')
     """
 
     def __init__(
