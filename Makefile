@@ -65,7 +65,7 @@ soak: $(READY)/test  ## 24,000 mixed calls in one process: memory and open files
 
 audit: $(READY)/lint  ## known weaknesses of dependencies (pip-audit) and of our own code (bandit)
 	$(PIP) pip-audit bandit
-	$(BIN)/bandit -q -r src -ll -s B704  # markup in report/context.py is escaped on the line above
+	$(BIN)/bandit -q -r src -ll -s B704  # markup in report/ is escaped where it is made
 	$(BIN)/pip-audit --skip-editable
 
 # Trains a dozen small networks: under ten minutes on two cores.

@@ -158,6 +158,9 @@ def parameters(n, k):
         "path": st.just("no such directory/map.json"),
         "obj": st.sampled_from([make(k) for make in MAPS.values()]),
         "fitted_on": st.just("0" * 64),
+        "around": st.sampled_from([None, *(make(k) for make in MAPS.values())]),
+        "temperature_error": NUMBERS,
+        "bias_error": NUMBERS,
         "inputs": npst.arrays(np.float64, (n, 3), elements=st.floats(-3, 3)),
         "model": st.just(
             lambda x: np.asarray(x).reshape(len(x), -1).sum(axis=1)[:, None] * np.linspace(-1, 1, k)

@@ -246,11 +246,18 @@ def show_artefact(held: Any, facts: dict[str, Any]) -> None:
             for c, q in zip(about["classes"], mix, strict=True)
         ]
         say(f"classes: {', '.join(shown[:20])}{', …' if len(shown) > 20 else ''}")
-    say(f"fitted on: {about['fitted_on'] or 'not recorded'}")
+    say(f"fitted on: {_hashes(about['fitted_on'])}")
     say("sha256: matches the content")
     if isinstance(held, Calibration):
         say()
         show_calibration(held)
+
+
+def _hashes(fitted_on: Any) -> str:
+    """Return the hashes of what an artefact was fitted on, by name where there are several."""
+    if isinstance(fitted_on, dict):
+        return ", ".join(f"{name} {value}" for name, value in fitted_on.items() if value)
+    return str(fitted_on or "not recorded")
 
 
 def _parameters(fitted: Any) -> str:

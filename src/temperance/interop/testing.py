@@ -357,7 +357,6 @@ def _bad_logits(z: NDArray[Any]) -> dict[str, object]:
         "no rows": z[:0],
         "NaN": spoilt(np.nan),
         "inf": spoilt(np.inf),
-        "-inf": spoilt(-np.inf),
         "probabilities": softmax(z, axis=1),
         "words": np.full(z.shape, "a"),
         "complex numbers": z + 0j,

@@ -53,8 +53,10 @@ def smooth_ece(
     are no bins to choose, and a small change of the logits changes it little. Prefer it to `ece`
     when one number must be followed over time.
 
-    Equals ``relplot.smECE`` of the same confidences within 2e-3: that one stops its search for
-    σ* after ten halvings, integrates on a coarser mesh, and cuts the kernel at ±1/2.
+    ``relplot.smECE`` of the same confidences mostly agrees to 2e-3. In a third of random problems
+    it differs by more, by up to 0.02, and by up to 0.06 at 20 rows: it stops its search for σ*
+    after ten halvings, integrates on a coarser mesh, and cuts the kernel at ±1/2. The integral
+    itself, on a fine mesh, agrees with the number here.
 
     Parameters
     ----------
