@@ -127,6 +127,9 @@ class Monitor:
             msg = f"source must have at most {MOST_CLASSES:,} classes for a monitor. Got {k:,}."
             raise InputError(f"{msg} Call temperance.calibrate on each window instead.")
         sample = read_source(source, k, names)
+        if len(sample.labels) < POLICY.least_rows:
+            msg = f"source must have at least {POLICY.least_rows} rows. Got {len(sample.labels)}"
+            raise InputError(f"{msg}: a reference of fewer rows tells no change from chance.")
         mix = None if prior is None else as_prior(prior, k, names)
         limits = limits or Limits()
         self._open(
