@@ -263,9 +263,11 @@ def test_large_windows_are_read_as_large_data_are(tmp_path):
         assert monitor().add(rows, at="2026-11-01").accuracy == expected.accuracy
 
 
-def test_limits_are_checked():
+def test_source_and_limits_are_checked():
     with pytest.raises(tp.InputError, match=r"limits\.accuracy"):
         tp.Limits(accuracy=85)
+    with pytest.raises(tp.InputError, match=r"at least 30 rows\. Got 12"):
+        tp.Monitor(source=window(12))
     with pytest.raises(tp.InputError, match="must name classes"):
         monitor(limits=tp.Limits(recall={"oak": 0.9}))
 

@@ -105,8 +105,9 @@ class Monitor:
     >>> [len(mon.add(rows(800, 3.0)[0], at=f"2026-11-0{day}").alarms) for day in (1, 2, 3)]
     [0, 0, 0]
     >>> window = mon.add(rows(800, 1.0)[0], at="2026-11-04")
-    >>> [(alarm.kind, alarm.what, alarm.severity) for alarm in window.alarms]
-    [('change', 'confidence, similarity', 'medium')]
+    >>> loudest = window.alarms[0]
+    >>> loudest.kind, loudest.what, loudest.severity
+    ('change', 'confidence, similarity', 'medium')
     """
 
     def __init__(
@@ -126,6 +127,9 @@ class Monitor:
             msg = f"source must have at most {MOST_CLASSES:,} classes for a monitor. Got {k:,}."
             raise InputError(f"{msg} Call temperance.calibrate on each window instead.")
         sample = read_source(source, k, names)
+        if len(sample.labels) < POLICY.least_rows:
+            msg = f"source must have at least {POLICY.least_rows} rows. Got {len(sample.labels)}"
+            raise InputError(f"{msg}: a reference of fewer rows tells no change from chance.")
         mix = None if prior is None else as_prior(prior, k, names)
         limits = limits or Limits()
         self._open(
