@@ -91,7 +91,11 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
 
     def error(name: str) -> Interval:
         found = plausible.interval(errors[name], floor=_noise(kinds[name]))
-        return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0))
+        gap = plausible.interval(accuracy[name] - float(kinds[name].max(axis=1).mean()))
+        # Between two plausible accuracies, one above and one below the confidence, every accuracy
+        # is plausible, and so is an error of zero.
+        low = 0.0 if gap.low < 0 < gap.high else max(found.low, 0.0)
+        return Interval(found.value, low, min(found.high, 1.0))
 
     return Judgement(
         verdict="improved" if improved else "no-evidence",
