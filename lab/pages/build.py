@@ -16,6 +16,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import few_labels
 import gallery
 import labelfree_tables
 import monitoring_tables
@@ -45,6 +46,7 @@ def main() -> None:
         "what-we-found.md": what_we_found.what_we_found(records),
     }
     for tables in (
+        few_labels,
         labelfree_tables,
         monitoring_tables,
         shifts_table,
@@ -59,6 +61,7 @@ def main() -> None:
     draw("sample-size-shift", records["sample-size"], OUT / "sample-size-shift.png")
     shift_pictures.build(OUT)
     gallery.build(OUT / "gallery")
+    few_labels.figure(OUT / "few_labels.png")
     uts_figure.weight_map(OUT / "uts_weights.png")
     monitoring_tables.figure(OUT / "monitoring.png")
     skin_lesion_figures()

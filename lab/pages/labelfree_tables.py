@@ -163,6 +163,22 @@ def labels_covered() -> str:
     return table(["", "", "no label", *(f"{n} labels" for n in counts)], rows)
 
 
+def features() -> str:
+    """Return what the layer before the logits adds where no class mix is known."""
+    head = ["network", "shifts", "TS-source", "no features", "with features"]
+    head += ["covered without", "covered with"]
+    rows = [
+        [
+            plain(name),
+            str(f["shifts"]),
+            *(f"{f[key]:+.0f}" for key in ("TS-source", "without", "with")),
+            *(f"{f[f'{key}, covered']:.0%}" for key in ("without", "with")),
+        ]
+        for name, f in record("features")["networks"].items()
+    ]
+    return table(head, rows)
+
+
 def uts() -> str:
     """Return what UTS does on networks without a shift."""
     head = ["network", "NLL before", "UTS", "TS, with labels", "gap closed"]
@@ -207,6 +223,7 @@ TABLES = {
     "two_classes": lambda: settings("two classes"),
     "unshifted": lambda: settings("unshifted"),
     "families": families,
+    "features": features,
     "labels": labels,
     "labels_covered": labels_covered,
     "uts": uts,

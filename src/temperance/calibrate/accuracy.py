@@ -81,10 +81,9 @@ class Estimates:
         """Return accuracies and their weights: three points of each normal, neighbours merged."""
         x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
         weight = (self.weights[:, None] * POINT_WEIGHTS).ravel()
-        order = np.argsort(x, kind="stable")
-        group = np.r_[0, np.cumsum(np.diff(x[order]) > NUMERICAL.merged)]
-        mass = np.bincount(group, weight[order])
-        centre = np.bincount(group, (weight * x)[order]) / mass
+        _, group = np.unique(np.floor((x - x.min()) / NUMERICAL.merged), return_inverse=True)
+        mass = np.bincount(group, weight)
+        centre = np.bincount(group, weight * x) / mass
         least = NUMERICAL.chance / n_classes
         accuracy: Matrix = np.clip(expit(centre), least, 1 - 1e-4)
         return accuracy, np.asarray(mass, dtype=np.float64)
@@ -127,9 +126,12 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
 
 def estimate_without_source(target: Logits, mix: Matrix) -> Estimates:
     """Return the estimates from the model's own probabilities and the class mix."""
+    bias, own = match_mix(target, 1.0, mix, np.zeros(target.n_classes))
+    _, sharp = match_mix(target, SHARPER, mix, bias / SHARPER)
+    rows = np.arange(len(target))
     found = {
-        "calibrated": _mean_probability(target, 1.0, mix),
-        "transported": _mean_probability(target, SHARPER, mix),
+        "calibrated": float(own[rows, target.predicted].mean()),
+        "transported": float(sharp[rows, target.predicted].mean()),
     }
     first = FITTED.own_of_two if target.n_classes == 2 else FITTED.own
     weights = np.array([first, 1 - first])

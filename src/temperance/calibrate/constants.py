@@ -79,12 +79,12 @@ class Numerical:
 
     max_rows: int = 3_000  # of the sample on which maps are solved
     min_rows: int = 512  # of the same sample, however many classes there are
-    max_elements: int = 1 << 17  # rows times classes of the same sample
+    max_elements: int = 100_000  # rows times classes of the same sample
     chance: float = 1.05  # accuracies are at least this many times 1/K
     sharpest: float = 0.7  # least factor of the source's temperature, at equal scale
     sharpest_without_source: float = 0.1  # least temperature where there is no source
     widest: float = 40.0  # largest factor of the source's temperature
-    merged: float = 0.15  # log-odds within which two accuracies are solved as one
+    merged: float = 0.2  # width of the bins of log-odds in which accuracies are solved as one
     newton_classes: int = 128  # most classes for which K x K equations are solved
     draws: int = 32  # plausible maps where labels are given
     bias_doublings: int = 2  # widths of its errors up to 4 times as large are tried with labels

@@ -6,7 +6,6 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from temperance._version import __version__
 from temperance.calibrate.constants import POLICY
@@ -203,7 +202,7 @@ def _histogram(p: Matrix) -> list[int]:
 def _source_bins(source: Source | None) -> dict[str, Any]:
     if source is None:
         return {"source": None, "source_correct": None, "source_confidence": None}
-    top = source.rows.probabilities(1.0).max(axis=1)
+    top = source.confidence
     place, right = bin_of(top), source.rows.predicted == source.labels
     return {
         "source": np.bincount(place, minlength=N_BINS).tolist(),
@@ -217,11 +216,12 @@ def _source_facts(source: Source | None) -> dict[str, Any] | None:
     if source is None:
         return None
     z, y, n = source.rows.finite, source.labels, len(source.labels)
+    surprise: Matrix = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
     bins = _source_bins(source)
     right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
     return {
         "accuracy": float(right.sum()) / n,
-        "nll": float(np.mean(logsumexp(z, axis=1) - z[np.arange(n), y])),
+        "nll": float(surprise.mean()),
         "ece": float(np.abs(right - confidence).sum()) / n,
         "temperature": source.temperature,
         "confidence": float(confidence.sum()) / n,

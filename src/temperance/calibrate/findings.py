@@ -10,7 +10,6 @@ How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,11 +23,14 @@ from temperance.calibrate.result import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from temperance.calibrate.problem import Problem
     from temperance.calibrate.source import Source
     from temperance.calibrate.uncertainty import Plausible
     from temperance.calibrate.verdict import Judgement
 
+BLOCK = 256  # rows that are hashed at a time
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
 STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given
 SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
@@ -244,9 +246,11 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
     rows, labels = e.source.rows.take(some), e.source.labels[some]
     n, p = len(rows), rows.probabilities(rows.scale or 1.0)
     mix = np.bincount(labels, minlength=rows.n_classes) / n
-    d = p - p.mean(axis=0) - (p @ mix)[:, None] + p.mean(axis=0) @ mix
-    error = float(np.sqrt(n / max(n - 1, 1) * np.sum(d * d * mix)))
-    above = float(np.sum(d[np.arange(n), labels]))
+    mean, of_row = p.mean(axis=0), p @ mix
+    p -= mean
+    p += (float(mean @ mix) - of_row)[:, None]
+    error = float(np.sqrt(n / max(n - 1, 1) * np.einsum("ij,ij,j->", p, p, mix)))
+    above = float(np.sum(p[np.arange(n), labels]))
     if above <= UNRELATED * error:
         yield found(
             "TP503",
@@ -402,13 +406,25 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
     source, target = e.problem.source.logits, e.problem.raw[:, e.problem.active]
     with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
         rows, others = (np.ascontiguousarray(z, dtype=np.float32) for z in (source, target))
-    times = Counter(row.tobytes() for row in rows)
-    share = float(np.mean([row.tobytes() in times for row in others]))
-    chance = sum(count for count in times.values() if count > 1) / len(rows)
+    own, here = _row_hashes(rows), _row_hashes(others)
+    _, times = np.unique(own, return_counts=True)
+    share = float(np.isin(here, own).mean())
+    chance = float(times[times > 1].sum()) / len(rows)
     error = np.sqrt((chance + 1 / len(rows)) / len(others))
     if share - chance > UNRELATED * error:
         severity = "warn" if share - chance > SHARED_ROWS else "note"
         yield found("TP501", severity, share=share - chance, by_chance=chance)
+
+
+def _row_hashes(rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return a number for each row: the same for rows with the same bits, else hardly ever."""
+    factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)
+    hashes = np.empty(len(rows), dtype=np.int64)
+    for start in range(0, len(rows), BLOCK):
+        bits = rows[start : start + BLOCK].view(np.int32).astype(np.int64)
+        with np.errstate(over="ignore"):
+            hashes[start : start + BLOCK] = bits @ factors
+    return hashes
 
 
 def _looks_multi_label(e: Evidence) -> Iterator[Finding]:
@@ -422,10 +438,13 @@ def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
     """Yield columns that are independent of each other: a trained model's logits never are.
 
     Independent columns of n rows have squared correlations of mean 1/n once the row mean, which
-    ties them together, is given back.
+    ties them together, is given back. Labels of a source tell more: see TP503.
     """
-    z = e.problem.raw[:2_000, e.problem.active].astype(np.float64)
-    n, k = z.shape
+    if e.source is not None:
+        return
+    k = len(e.problem.active)
+    z = e.problem.raw[:2_000, e.problem.active[:200]].astype(np.float64)
+    n = len(z)
     largest = float(np.abs(z).max())
     if k < 5 or n < 100 or not 0 < largest < np.inf:
         return
@@ -434,7 +453,7 @@ def _looks_like_noise(e: Evidence) -> Iterator[Finding]:
     if (scale == 0).any():
         return
     u = (z - z.mean(axis=0)) / scale
-    squares = (u[:, :200].T @ u[:, :200] / n) ** 2
+    squares = (u.T @ u / n) ** 2
     m = squares.shape[0]
     mean = (squares.sum() - m) / (m * (m - 1))
     if mean < 1.5 / n:

@@ -92,11 +92,15 @@ class Logits:
     def take(self, rows: NDArray[np.intp]) -> Logits:
         """Return some of the rows."""
         features = None if self.features is None else self.features[rows]
-        return Logits(self.z[rows], self.filled[rows], self.predicted[rows], features)
+        z = self.z[rows]
+        filled = z if self.filled is self.z else self.filled[rows]
+        return Logits(z, filled, self.predicted[rows], features)
 
     @property
     def finite(self) -> Matrix:
         """Return the logits with a very small number in the place of a mask."""
+        if self.z is self.filled:
+            return self.z
         return np.where(np.isneginf(self.z), -1e5 * (np.abs(self.filled).max() or 1.0), self.z)
 
     @cached_property

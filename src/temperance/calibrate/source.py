@@ -13,6 +13,7 @@ that of the rows as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -76,15 +77,19 @@ class Source:
         place = np.full(k, -1)
         place[present] = np.arange(len(present))
         length = float(np.abs(rows.filled).max()) or 1.0  # so that no square overflows
-        scaled = rows.filled / length
-        ideal = IDEAL_ROWS * float(np.sqrt((scaled**2).sum(axis=1).mean()))
+        blocks = [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+        squares = sum(float(((rows.filled[some] / length) ** 2).sum()) for some in blocks)
+        ideal = IDEAL_ROWS * float(np.sqrt(squares / n))
         total = np.zeros((len(present), k)) - ideal / k
         total[np.arange(len(present)), present] += ideal
-        order = np.argsort(labels, kind="stable")
-        total += np.add.reduceat(scaled[order], np.r_[0, np.cumsum(count[present])[:-1]])
-        others = _prototypes_of(total, place, rows.predicted, k)
-        own = rows.predicted == labels
-        others[own] -= scaled[own]
+        for some in blocks:
+            np.add.at(total, place[labels[some]], rows.filled[some] / length)
+        similarity = np.empty(n)
+        for some in blocks:
+            others = _prototypes_of(total, place, rows.predicted[some], k)
+            own, scaled = rows.predicted[some] == labels[some], rows.filled[some] / length
+            others[own] -= scaled[own]
+            similarity[some] = _cosines(scaled, others)
         try:
             temperature, identified = fit_temperature(rows.finite, labels).temperature, True
         except NotIdentified:
@@ -97,9 +102,14 @@ class Source:
             identified=identified,
             prototypes=total,
             place=place,
-            similarity=_cosines(scaled, others),
+            similarity=similarity,
             neighbours=None if features is None else features[thin(rows)],
         )
+
+    @cached_property
+    def confidence(self) -> Matrix:
+        """Return the model's own confidence in each row."""
+        return self.rows.probabilities(1.0).max(axis=1)
 
     def weights(self, mix: Matrix | None) -> Matrix:
         """Return row weights that sum to one and give the classes the shares of ``mix``.
@@ -125,9 +135,13 @@ class Source:
 
     def similarity_of(self, target: Logits) -> Matrix:
         """Return the cosine of each row with the prototype of the class it is predicted as."""
-        scaled = target.filled / (float(np.abs(target.filled).max()) or 1.0)
-        chosen = _prototypes_of(self.prototypes, self.place, target.predicted, target.n_classes)
-        return _cosines(scaled, chosen)
+        length = float(np.abs(target.filled).max()) or 1.0
+        found = np.empty(len(target))
+        for start in range(0, len(target), BLOCK):
+            some, of = target.filled[start : start + BLOCK], target.predicted[start : start + BLOCK]
+            chosen = _prototypes_of(self.prototypes, self.place, of, target.n_classes)
+            found[start : start + BLOCK] = _cosines(some / length, chosen)
+        return found
 
 
 def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: int) -> Matrix:

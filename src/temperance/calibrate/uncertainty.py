@@ -35,6 +35,8 @@ from temperance.calibrate.solve import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from temperance.calibrate.problem import Logits, Problem
@@ -94,10 +96,10 @@ class Plausible:
     estimates: tuple[Estimates, ...] = ()
     mix: Mix | None = None
 
-    def truths(self, rows: Logits) -> list[Matrix]:
-        """Return the probabilities of the rows by each map."""
-        pairs = zip(self.temperatures, self.biases, strict=True)
-        return [rows.probabilities(float(t), b) for t, b in pairs]
+    def truths(self, rows: Logits) -> Iterator[Matrix]:
+        """Yield the probabilities of the rows by each map."""
+        for t, b in zip(self.temperatures, self.biases, strict=True):
+            yield rows.probabilities(float(t), b)
 
     def interval(self, values: Matrix, *, sampling: float = 0.0, floor: float = 0.0) -> Interval:
         """Return the mean of a quantity over the maps, with its 90 % interval.
@@ -148,6 +150,8 @@ def plausible_maps(
     mix = None if problem.prior is None else _weigh_mix(problem, source, start)
     if mix is not None and trusted:
         mix = replace(mix, probability=1.0)
+    if mix is not None and source is not None and problem.n_classes > len(sample):
+        mix = replace(mix, probability=0.0)  # fewer rows than classes cannot meet a class mix
     explanations: list[tuple[float, Matrix | None, Estimates]] = []
     if mix is not None and (source is None or mix.probability > NEGLIGIBLE):
         found = (
