@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn.calibration
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,6 +27,8 @@ def load(path, monkeypatch):
 @pytest.fixture
 def peers(monkeypatch):
     """The benchmark, with scikit-learn as the only peer: the others take seconds to import."""
+    if not hasattr(sklearn.calibration, "_TemperatureScaling"):
+        pytest.skip("scikit-learn before 1.8 has no temperature scaling")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     contenders = load(ROOT / "benchmarks" / "contenders.py", monkeypatch)
     monkeypatch.setattr(contenders, "versions", lambda: dict.fromkeys(contenders.PACKAGES))

@@ -61,9 +61,9 @@ def test_help_has_examples_that_fit_a_terminal(capsys, command):
     [
         (["calibrat"], 'Did you mean "calibrate"?'),
         (["calibrate"], "requires an argument"),
-        (["fit", "x.npz", "--out", "m.json", "--metod", "vector"], "Did you mean --method?"),
+        (["fit", "x.npz", "--out", "m.json", "--metod", "vector"], "--method"),
         (["fit", "x.npz"], "See temperance fit --help."),
-        (["fit", "x.npz", "--out", "m.json", "--method", "tempature"], '"temperature"?'),
+        (["fit", "x.npz", "--out", "m.json", "--method", "tempature"], "temperature"),
         (["evaluate", "a.npz", "b.npz"], "b.npz"),
         (["calibrate", "x.npz", "--seed", "two"], "two"),
     ],
