@@ -19,7 +19,6 @@ import numpy as np
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.result import wilson
 from temperance.calibrate.solve import BiasAt
 
 if TYPE_CHECKING:
@@ -91,8 +90,8 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         found = plausible.interval(values, sampling=float(np.sqrt(mean * (1 - mean) / n)))
         low, high = max(found.low, 0.0), min(found.high, 1.0)
         measured = _measured(problem, own_map if name == "before" else plausible.centre)
-        if measured is not None and not low <= measured.value <= high:
-            low, high = min(low, measured.low), max(high, measured.high)
+        if measured is not None and not low <= measured <= high:
+            low, high = min(low, measured), max(high, measured)
             contradicted.append(name)
         return Interval(found.value, low, high)
 
@@ -125,7 +124,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     )
 
 
-def _measured(problem: Problem, used: BiasAt) -> Interval | None:
+def _measured(problem: Problem, used: BiasAt) -> float | None:
     """Return the accuracy that the labelled rows show by themselves; None without labels.
 
     Where labels contradict all maps, no map of this form fits, and the interval has to hold both.
@@ -134,7 +133,7 @@ def _measured(problem: Problem, used: BiasAt) -> Interval | None:
         return None
     rows = Logits.of(problem.labelled.logits)
     predicted = rows.probabilities(used.temperature, used.bias).argmax(axis=1)
-    return wilson(float((predicted == problem.labelled.labels).mean()), len(predicted))
+    return float((predicted == problem.labelled.labels).mean())
 
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
