@@ -3,7 +3,8 @@
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
 improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 90 %, and so is the calibration error
+probability of at least 90 %, and so is the calibration error; labels, where there are any, measure
+an accuracy that the plausible maps allow
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """
@@ -17,6 +18,8 @@ import numpy as np
 
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import POLICY
+from temperance.calibrate.problem import Logits
+from temperance.calibrate.solve import BiasAt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,26 +81,40 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     gain = plausible.interval(np.array(gains))
     probability = share_above_zero(plausible.weights, np.array(gains))
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
+    own_map = BiasAt(1.0, np.zeros(problem.n_classes))
+    contradicted: list[str] = []
+
+    def share(name: str) -> Interval:
+        values = accuracy[name]
+        mean = float(plausible.weights @ values)
+        found = plausible.interval(values, sampling=float(np.sqrt(mean * (1 - mean) / n)))
+        low, high = max(found.low, 0.0), min(found.high, 1.0)
+        measured = _measured(problem, own_map if name == "before" else plausible.centre)
+        if measured is not None and not low <= measured <= high:
+            low, high = min(low, measured), max(high, measured)
+            contradicted.append(name)
+        return Interval(found.value, low, high)
+
+    def error(name: str) -> Interval:
+        found = plausible.interval(errors[name], floor=_noise(kinds[name]))
+        gap = plausible.interval(accuracy[name] - float(kinds[name].max(axis=1).mean()))
+        # Between two plausible accuracies, one above and one below the confidence, every accuracy
+        # is plausible, and so is an error of zero.
+        low = 0.0 if gap.low < 0 < gap.high else max(found.low, 0.0)
+        return Interval(found.value, low, min(found.high, 1.0))
+
+    after = share("after")
     improved = (
         probability >= POLICY.improved_probability
         and gain.value >= POLICY.improved_gain
         and expected["after"] < expected["before"]
+        and not contradicted
     )
-
-    def share(values: Matrix) -> Interval:
-        mean = float(plausible.weights @ values)
-        found = plausible.interval(values, sampling=float(np.sqrt(mean * (1 - mean) / n)))
-        return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0))
-
-    def error(name: str) -> Interval:
-        found = plausible.interval(errors[name], floor=_noise(kinds[name]))
-        return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0))
-
     return Judgement(
         verdict="improved" if improved else "no-evidence",
         temperature=_temperatures(plausible),
-        accuracy=share(accuracy["after"]),
-        accuracy_before=share(accuracy["before"]),
+        accuracy=after,
+        accuracy_before=share("before"),
         ece_before=error("before"),
         ece_after=error("after"),
         gain=gain,
@@ -105,6 +122,18 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         risk_before=_risk(plausible, own, right["before"]),
         risk_after=_risk(plausible, used, right["after"]),
     )
+
+
+def _measured(problem: Problem, used: BiasAt) -> float | None:
+    """Return the accuracy that the labelled rows show by themselves; None without labels.
+
+    Where labels contradict all maps, no map of this form fits, and the interval has to hold both.
+    """
+    if problem.labelled is None:
+        return None
+    rows = Logits.of(problem.labelled.logits)
+    predicted = rows.probabilities(used.temperature, used.bias).argmax(axis=1)
+    return float((predicted == problem.labelled.labels).mean())
 
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
