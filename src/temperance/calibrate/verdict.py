@@ -3,8 +3,7 @@
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
 improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 90 %, and so is the calibration error; labels, where there are any, measure
-an accuracy that the plausible maps allow
+probability of at least 90 %, and so is the calibration error
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """
@@ -82,7 +81,6 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     probability = share_above_zero(plausible.weights, np.array(gains))
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
     own_map = BiasAt(1.0, np.zeros(problem.n_classes))
-    contradicted: list[str] = []
 
     def share(name: str) -> Interval:
         values = accuracy[name]
@@ -92,7 +90,6 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         measured = _measured(problem, own_map if name == "before" else plausible.centre)
         if measured is not None and not low <= measured <= high:
             low, high = min(low, measured), max(high, measured)
-            contradicted.append(name)
         return Interval(found.value, low, high)
 
     def error(name: str) -> Interval:
@@ -108,7 +105,6 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         probability >= POLICY.improved_probability
         and gain.value >= POLICY.improved_gain
         and expected["after"] < expected["before"]
-        and not contradicted
     )
     return Judgement(
         verdict="improved" if improved else "no-evidence",
