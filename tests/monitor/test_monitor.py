@@ -120,6 +120,7 @@ def test_late_labels_are_used(with_rows):
     after = mon.add(z if with_rows else None, at="2026-11-01", labelled=(z[few], y[few]))
     truth = float((z.argmax(axis=1) == y).mean())
     assert abs(after.accuracy.value - truth) < abs(before.accuracy.value - truth)
+    assert after.accuracy.low < truth < after.accuracy.high
     if not with_rows:
         assert np.ptp(after.accuracy[1:]) < np.ptp(before.accuracy[1:])
     assert after.n_labelled == len(few)

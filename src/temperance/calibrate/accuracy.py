@@ -113,7 +113,7 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
         weights = np.array([f.calibrated, f.rescaled, f.shifted])
     else:
         found = {"calibrated": calibrated, "similar": share_similar(target, source, weight, error)}
-        weights = np.array([f.calibrated_without_mix, f.similar_without_mix])
+        weights = np.array([f.calibrated_without_mix, 1 - f.calibrated_without_mix])
     if mix is None and source.neighbours is not None:
         found["near"] = share_near(target, source, error)
         weights = np.r_[weights * (1 - f.near), f.near]

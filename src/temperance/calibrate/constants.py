@@ -20,7 +20,6 @@ class Fitted:
     shifted: float = 0.35
     # The same without a class mix.
     calibrated_without_mix: float = 0.5
-    similar_without_mix: float = 0.5
     # The same for two classes, where similarity says nothing.
     calibrated_of_two: float = 0.67
     calibrated_of_two_without_mix: float = 0.75
