@@ -11,16 +11,17 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROJECTS := pyproject.toml lab/pyproject.toml apps/skin_lesion/pyproject.toml
 OTHERS   := --editable 'lab[rivals]' --editable 'apps/skin_lesion[test]'
 
-# Test processes; each keeps to one thread (conftest.py).
+# Test processes; each keeps to one thread (conftest.py). Tests start the command a hundred times:
+# bytecode is kept, whatever the environment says, or each start would compile the library.
 JOBS     ?= 2
-PYTEST   := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+PYTEST   := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 CHROMIUM ?= /usr/bin/chromium
 
 # What `make test` runs beside the library's own tests: the quick part of the other distributions.
 QUICK := lab/tests/shifts/test_geometry.py apps/skin_lesion/tests/test_decision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-py312 test-py313 test-reproduce fuzz soak audit lint format bench docs release-check clean
+.PHONY: help demo test test-all test-browser test-oldest test-py312 test-py313 test-reproduce fuzz soak audit lint format bench docs release-check clean ready-for-all
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-15s%s\n", $$1, $$2}'
@@ -35,8 +36,10 @@ test: $(READY)/test  ## the inner loop: under two minutes, no data beyond the re
 test-all: $(READY)/test  ## all tests and doctests of the three distributions, without a browser
 	$(PYTEST) $(ARGS)
 
+# A file stays in one process: while one builds the manual, the other drives the application.
+BROWSER = $(shell grep -rlE 'mark\.browser' --include='test_*.py' tests lab apps)
 test-browser: $(READY)/browser $(CHROMIUM)  ## the pages people see, in headless Chromium
-	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest -m browser $(ARGS)
+	TEMPERANCE_CHROMIUM=$(CHROMIUM) $(PYTEST) --dist loadfile -m browser $(BROWSER) $(ARGS)
 
 # In an environment of its own, made anew.
 test-oldest:  ## the library with the oldest dependencies that it promises
@@ -142,6 +145,11 @@ $(READY)/lint: $(PROJECTS) $(READY)/torch
 $(READY)/browser: $(READY)/test
 	$(PIP) --editable '.[all,browser,docs,test]' $(OTHERS)
 	touch $@
+
+# What .ci/run needs for its three targets, installed in one go.
+ready-for-all: $(READY)/torch
+	$(PIP) --editable '.[all,browser,docs,lint,test]' $(OTHERS)
+	touch $(READY)/test $(READY)/lint $(READY)/browser
 
 # The system's own browser: Playwright's download is neither needed nor wanted.
 $(CHROMIUM):

@@ -36,6 +36,18 @@ def shared_data() -> Path:
     return directory
 
 
+@pytest.fixture
+def without_numba():
+    """Compute with NumPy alone until the end of the test."""
+    from temperance._core import kernels
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.SWITCH, "0")
+        kernels.choose()
+        yield
+    kernels.choose()
+
+
 @pytest.fixture(scope="session")
 def chromium():
     """Headless Chromium of the system, driven by Playwright; for tests marked ``browser``."""

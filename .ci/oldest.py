@@ -16,3 +16,4 @@ for extra in EXTRAS:
 for requirement in needed:
     name, version = re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement).groups()
     print(f"{name}=={version}.*")
+print("pyparsing<3.3")  # whose later versions warn of the oldest matplotlib

@@ -6,6 +6,7 @@ be uploaded, or stops with the first thing that is wrong. Needs `build` and `twi
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -50,6 +51,10 @@ def check_wheel(name: str, wheel: Path, needed: set[str]) -> None:
     """Stop where a wheel holds anything but its package, or lacks a file of it."""
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
+        (metadata,) = (archive.read(f).decode() for f in inside if f.endswith("/METADATA"))
+    broken = [link for link in re.findall(r"\]\(([^)]+)\)", metadata) if "://" not in link]
+    if broken and name == "temperance":
+        sys.exit(f"{wheel.name}: links of its README that lead nowhere, {broken[:5]}")
     own = (f"{name}/", f"{name}-", f"{name}_command.py")  # the last starts the command
     strangers = [f for f in inside if not f.startswith(own)]
     tests = [f for f in inside if Path(f).name.startswith(("test_", "conftest"))]

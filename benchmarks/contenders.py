@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 import temperance as tp
-from temperance._core.kernels import SWITCH, backend
+from temperance._core import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,8 @@ def forget_peak() -> float:
 
 def use_numba(allowed: bool) -> None:
     """Let temperance use Numba, or not."""
-    os.environ[SWITCH] = "1" if allowed else "0"
-    backend.cache_clear()
+    os.environ[kernels.SWITCH] = "1" if allowed else "0"
+    kernels.choose()
 
 
 def take_turns(contenders: list[Contender], rounds: int) -> list[Contender]:

@@ -310,7 +310,8 @@ def main() -> None:
         "machine": platform.processor() or platform.machine(),
         "python": platform.python_version(),
         "seed": SEED,
-        "versions": found,
+        # A peer that is not here now was there when the parts that are kept were measured.
+        "versions": record.get("versions", {}) | {k: v for k, v in found.items() if v is not None},
     }
     with threadpool_limits(1):
         for name, measure in parts(quick=asked.quick).items():

@@ -1,4 +1,4 @@
-"""The input contract: every row of its table, at every door of the library."""
+"""The input contract: every row of its table, at every public function."""
 
 from __future__ import annotations
 

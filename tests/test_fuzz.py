@@ -177,9 +177,9 @@ VECTORS = {"BiasedTemperature": ["bias"], "VectorMap": ["bias"], "MatrixMap": ["
 def public_functions():
     """Everything that a user may call after ``temperance.`` or ``temperance.metrics.``."""
     found = {}
-    for room, prefix in ((tp, ""), (tp.metrics, "metrics.")):
-        for name in room.__all__:
-            value = getattr(room, name)
+    for module, prefix in ((tp, ""), (tp.metrics, "metrics.")):
+        for name in module.__all__:
+            value = getattr(module, name)
             maker = inspect.isclass(value) and issubclass(value, tp.maps.Map)
             if inspect.isfunction(value) or maker:
                 found[prefix + name] = value

@@ -62,6 +62,7 @@ CONSOLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in CONSOLE])
 def test_the_commands_of_a_page_end_as_it_says(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -29,7 +29,7 @@ import uts_figure
 import what_we_found
 
 from temperance_lab.reproduce import EXPERIMENTS
-from temperance_lab.reproduce.figures import draw
+from temperance_lab.reproduce.figures import FIGURES, draw
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "_generated"
@@ -56,9 +56,9 @@ def main() -> None:
         texts |= tables.tables()
     for name, text in texts.items():
         (OUT / name).write_text(text, encoding="utf-8")
-    for name in EXPERIMENTS:
-        draw(name, records[name], OUT / f"{name}.png")
-    draw("sample-size-shift", records["sample-size"], OUT / "sample-size-shift.png")
+    for name in FIGURES:
+        experiment = name if name in EXPERIMENTS else name.rpartition("-")[0]
+        draw(name, records[experiment], OUT / f"{name}.png")
     shift_pictures.build(OUT)
     gallery.build(OUT / "gallery")
     few_labels.figure(OUT / "few_labels.png")

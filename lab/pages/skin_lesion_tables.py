@@ -59,6 +59,35 @@ def load() -> str:
     )
 
 
+def study() -> str:
+    """What the report of a silent study would have said at the unseen clinics."""
+    record = read("study")
+    head = "| clinic (truth) | known | estimated | measured alone |"
+    parts = []
+    for key, text in (
+        ("accuracy", "Most probable diagnosis right"),
+        ("sensitivity", "Melanomas referred or named"),
+    ):
+        lines = [f"{text}:", "", head, "|---|---|---|---|"]
+        for name, found in record["clinics"].items():
+            rows = [("the mix, roughly", found["mix_stated"][key], None)]
+            for step in found["steps"]:
+                n, measured = step["labels"], step.get("measured")
+                words = f"{n} diagnoses" if n else "nothing"
+                rows.append((words, step["estimated"][key], measured and measured[key]))
+            for i, (known, *sides) in enumerate(rows):
+                first = f"{name} ({found['truth'][key]:.2f})" if not i else ""
+                lines.append(f"| {first} | {known} | {' | '.join(map(_side, sides))} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _side(found: dict[str, float] | None) -> str:
+    if not found:
+        return "–"
+    return f"{found['mean']:.2f}, interval of {found['width']:.2f}, holds {found['holds']:.0%}"
+
+
 def foreign() -> str:
     """Who is referred for not looking like a lesion."""
     record = read("foreign")
@@ -164,6 +193,7 @@ def tables() -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     texts = {site: clinic(site) for site in SITES} | {
         "load": load(),
+        "study": study(),
         "foreign": foreign(),
         "intervals": intervals(),
         "classes": classes(),

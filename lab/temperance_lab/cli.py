@@ -93,7 +93,7 @@ EXAMPLES = """Examples:
   temperance-lab reproduce figure-shift --data DIR --cells rotation --json
 
 Experiments: table-1, cost, label-noise, sample-size, figure-shift, figure-corruptions,
-probabilistic, combination, all. What was run before is not run again."""
+probabilistic, combination, foreign, all. What was run before is not run again."""
 
 app = App(
     name="temperance-lab",

@@ -12,8 +12,8 @@ from temperance._version import __version__ as __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.estimate_accuracy import estimate_accuracy
 from temperance.calibrate.expected import Expected
-from temperance.calibrate.prior import about
 from temperance.calibrate.prior_matched import fit_prior_matched
+from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.threshold import Threshold
 from temperance.data.convert import binary_logits, from_probabilities

@@ -78,8 +78,7 @@ def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
     if real is None or real.ndim != ndim or min(real.shape) < 2 or not np.isfinite(real).all():
         got = type(value).__name__ if real is None else f"shape {real.shape}"
         demand = f"finite numbers with {ndim} axes of two classes or more"
-        msg = f"{name} must be {demand}. Got {got} instead."
-        raise checks.InputError(msg)
+        raise checks.InputError(f"{name} must be {demand}. Got {got} instead.")
     frozen = np.array(real, dtype=np.float64)
     frozen.flags.writeable = False
     object.__setattr__(owner, name, frozen)

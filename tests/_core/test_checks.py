@@ -168,7 +168,7 @@ def test_few_sorted_rows_are_an_accident_and_two_columns_always():
     z, _ = logits(60, 4, sharpness=2.0)
     ordered = -np.sort(-z, axis=1)
     label = (np.arange(60) % 5 == 0).astype(int)
-    few = slice(checks.logits.SORTED_ROWS - 1)
+    few = slice(checks.SORTED_ROWS - 1)
     tp.fit_temperature(ordered[few], label[few])
     two, _ = logits(60, 2, sharpness=2.0)
     tp.fit_temperature(-np.sort(-two, axis=1), label)

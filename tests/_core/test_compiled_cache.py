@@ -22,7 +22,7 @@ CALL = (
     "z = np.eye(3)[y] + np.random.default_rng(0).normal(size=(90, 3))\n"
     "t = tp.fit_temperature(z, y).temperature, tp.metrics.nll(z, y)\n"
     "from temperance._core import kernels\n"
-    "print(kernels.backend().__name__.rpartition('.')[2], *t)\n"
+    "print(kernels.temperature_moments.__module__.rpartition('.')[2], *t)\n"
 )
 
 

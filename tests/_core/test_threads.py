@@ -11,8 +11,8 @@ from simulated import logits
 
 import temperance as tp
 from temperance._core import threads
-from temperance._core.kernels import backend
-from temperance.data import ArrayRows, array, rows_per_block
+from temperance.data import ArrayRows, rows_per_block
+from temperance.data import rows as data_rows
 
 Z, Y = logits(40_000, 10, sharpness=2.0)
 Z = Z.astype(np.float32)
@@ -21,8 +21,8 @@ Z = Z.astype(np.float32)
 @pytest.fixture
 def several(monkeypatch):
     """Arrays of a few blocks count as large, and there are three processors."""
-    monkeypatch.setattr(array, "THREADED_ELEMENTS", 10_000)
-    monkeypatch.setattr(array, "n_threads", lambda: 3)
+    monkeypatch.setattr(data_rows, "THREADED_ELEMENTS", 10_000)
+    monkeypatch.setattr(data_rows, "n_threads", lambda: 3)
 
 
 def answers():
@@ -34,14 +34,13 @@ def answers():
     )
 
 
-@pytest.mark.parametrize("numba", ["0", "1"])
-def test_the_answer_is_that_of_one_thread_to_the_last_bit(numba, monkeypatch, request):
-    monkeypatch.setenv("TEMPERANCE_NUMBA", numba)
-    backend.cache_clear()
+@pytest.mark.parametrize("numba", [True, False])
+def test_the_answer_is_that_of_one_thread_to_the_last_bit(numba, request):
+    if not numba:
+        request.getfixturevalue("without_numba")
     alone = answers()
     request.getfixturevalue("several")
     assert answers() == alone
-    backend.cache_clear()
 
 
 @pytest.mark.usefixtures("several")

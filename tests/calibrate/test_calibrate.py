@@ -22,18 +22,7 @@ def brier(p, y):
     return float(np.sum((np.asarray(p) - np.eye(np.shape(p)[1])[y]) ** 2, axis=1).mean())
 
 
-def settings(s):
-    """What users know, in every combination that answers."""
-    few = s.target[:40], s.labels[:40]
-    yield "mix and source", {"prior": s.prior, "source": s.source}
-    yield "rough mix", {"prior": tp.about(s.prior, rows=100), "source": s.source}
-    yield "range", {"prior": np.column_stack([s.prior / 2, np.minimum(1, 2 * s.prior)])}
-    yield "no mix", {"source": s.source}
-    yield "no source", {"prior": s.prior}
-    yield "labels", {"labelled": few}
-    yield "all", {"prior": s.prior, "source": s.source, "labelled": few}
-
-
+settings = scenes.what_users_know
 NAMES = [name for name, _ in settings(scenes.shifted(k=5, n=50))]
 
 
@@ -223,6 +212,34 @@ def test_many_labels_give_labelled_biased_temperature_scaling(scene):
     assert ours - ours.mean() == pytest.approx(theirs - theirs.mean(), abs=0.03)
 
 
+def test_labels_leave_a_known_class_mix_met(scene):
+    """The theorem behind it: with all labels, biased temperature scaling meets the class mix."""
+    few = scene.target[:60], scene.labels[:60]
+    exact = np.bincount(scene.labels, minlength=5) / len(scene.labels)
+    fitted = tp.fit_biased_temperature(scene.target, scene.labels)
+    assert fitted.predict_proba(scene.target).mean(axis=0) == pytest.approx(exact, abs=1e-5)
+    cal = tp.calibrate(scene.target, exact, scene.source, labelled=few)
+    assert cal.predict_proba(scene.target).mean(axis=0) == pytest.approx(exact, abs=0.01)
+
+
+def test_labels_outweigh_a_class_mix_that_is_wrong(scene):
+    wrong = np.roll(np.array([0.5, 0.3, 0.1, 0.05, 0.05]), 2)
+    cal = tp.calibrate(scene.target, wrong, scene.source)
+    cal = cal.update(*scene.held_out)
+    truth = np.bincount(scene.labels, minlength=5) / len(scene.labels)
+    assert cal.predict_proba(scene.target).mean(axis=0) == pytest.approx(truth, abs=0.03)
+
+
+def test_one_label_cannot_do_more_than_a_bounded_harm(scene):
+    """A confident row with a foreign label moves T less than the interval of T is wide."""
+    few = scene.target[:100], scene.labels[:100].copy()
+    without = tp.calibrate(scene.target, scene.prior, scene.source, labelled=few)
+    sure = np.argmax(np.ptp(few[0], axis=1))
+    few[1][sure] = few[0][sure].argmin()
+    other = tp.calibrate(scene.target, scene.prior, scene.source, labelled=few)
+    assert without.temperature.low < other.temperature.value < without.temperature.high
+
+
 def test_one_label_changes_little(scene):
     without = tp.calibrate(scene.target, scene.prior, scene.source)
     one = without.update(scene.target[:1], scene.labels[:1])
@@ -276,6 +293,16 @@ def test_a_loaded_calibration_has_no_rows_to_update(scene, tmp_path):
         tp.load(tmp_path / "cal.json").update(scene.target[:5], scene.labels[:5])
 
 
+def test_every_row_is_equally_likely_to_be_named():
+    """Of one target, over seeds: each row as often as any other, as a probability sample has it."""
+    z = scenes.shifted(k=3, n=40, signal=1.5, scale=3.0).target
+    count = np.zeros(len(z))
+    for seed in range(300):
+        count[tp.calibrate(z, np.full(3, 1 / 3), seed=seed).label_next(10)] += 1
+    expected, error = 300 / 4, np.sqrt(300 * 0.25 * 0.75)
+    assert np.abs(count - expected).max() < 4 * error
+
+
 def test_rows_to_label_are_a_fair_sample_that_varies_less_than_a_random_one():
     """Over many targets the accuracy on 50 chosen rows is unbiased, and closer than at random."""
     chosen, drawn = [], []
@@ -291,10 +318,30 @@ def test_rows_to_label_are_a_fair_sample_that_varies_less_than_a_random_one():
     assert np.std(chosen) < np.std(drawn)
 
 
-@pytest.mark.parametrize("width", [0.15, 0.1])
-def test_as_many_labels_as_needed_make_the_interval_as_narrow(width):
-    s = scenes.shifted(k=5, n=4000, signal=1.5, scale=6.0, offset=OFFSET)
-    cal = tp.calibrate(s.target, source=s.source)
-    needed = cal.labels_needed(width)
-    known = cal.update(s.held_out[0][:needed], s.held_out[1][:needed])
-    assert np.ptp(known.accuracy[1:]) == pytest.approx(width, rel=0.35)
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["accuracy", "ece_after"])
+@pytest.mark.parametrize("known", ["mix and source", "no mix"])
+def test_as_many_labels_as_needed_make_the_interval_as_narrow(known, of):
+    """What the simulation foretells beside how many real labels it took, over 24 shifts."""
+    foretold, taken = [], []
+    for seed in range(24):
+        s = scenes.any_shift(seed, overconfident=bool(seed % 2))
+        cal = tp.calibrate(s.target, **dict(settings(s))[known])
+        z, y = s.held_out
+        counts = np.array([50, 100, 200, 400])
+        known_now = [cal.update(z[:n], y[:n]) for n in counts]
+        widths = np.array([np.ptp(getattr(one, of)[1:]) for one in known_now])
+        aim = float(np.sqrt(widths.min() * widths.max()))
+        order = np.argsort(widths)
+        taken.append(np.interp(np.log(aim), np.log(widths[order]), np.log(counts[order])))
+        foretold.append(np.log(max(1, cal.labels_needed(aim, of))))
+    ratio = np.exp(np.subtract(foretold, taken))
+    assert np.median(ratio) == pytest.approx(1, abs=0.25)
+
+
+def test_an_interval_that_is_narrow_enough_needs_no_label(scene):
+    cal = tp.calibrate(scene.target, scene.prior, scene.source)
+    assert cal.labels_needed(0.99) == 0
+    assert cal.labels_needed(0.05) > cal.labels_needed(0.1)
+    with pytest.raises(tp.InputError, match="of must be"):
+        cal.labels_needed(0.1, of="nll")

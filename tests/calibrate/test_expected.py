@@ -62,6 +62,7 @@ def measured(p, y):
     }
 
 
+@pytest.mark.slow
 def test_with_one_true_map_they_are_the_means_over_drawn_labels(scene, certain):
     expected = certain.expected()
     truth = tp.BiasedTemperature(scene.temperature, scene.bias).predict_proba(scene.target)

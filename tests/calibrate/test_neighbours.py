@@ -13,21 +13,10 @@ import torch
 import temperance as tp
 
 OFFSET = np.array([0.6, -0.4, 0.3, 0.0, -0.5])
-LABELLED = 40  # first rows of the target, which the settings with labels use
+LABELLED = scenes.LABELLED
 
 
-def settings(s):
-    """What users know, in every combination that answers."""
-    few = s.target[:LABELLED], s.labels[:LABELLED]
-    yield "mix and source", {"prior": s.prior, "source": s.source}
-    yield "rough mix", {"prior": tp.about(s.prior, rows=100), "source": s.source}
-    yield "range", {"prior": np.column_stack([s.prior / 2, np.minimum(1, 2 * s.prior)])}
-    yield "no mix", {"source": s.source}
-    yield "no source", {"prior": s.prior}
-    yield "labels", {"labelled": few}
-    yield "all", {"prior": s.prior, "source": s.source, "labelled": few}
-
-
+settings = scenes.what_users_know
 NAMES = [name for name, _ in settings(scenes.shifted(k=5, n=50))]
 WITH_SOURCE = ["mix and source", "rough mix", "no mix", "all"]
 
@@ -75,10 +64,9 @@ def test_the_order_of_the_classes(scene, answers, name):
     place = np.argsort(order)
     moved = changed(scene, lambda z: z[:, order], mix=lambda q: q[order], labels=lambda y: place[y])
     other = calibrated(moved, name)
-    drawn = name in {"labels", "all"}  # plausible maps are drawn then, and other ones
     assert other.verdict == answers[name].verdict
     assert other.temperature.value == pytest.approx(answers[name].temperature.value, rel=1e-4)
-    assert numbers(other) == pytest.approx(numbers(answers[name]), abs=0.05 if drawn else 1e-4)
+    assert numbers(other) == pytest.approx(numbers(answers[name]), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.calibrate.prior import as_prior
+from temperance.calibrate.problem import as_prior
 
 
 def test_ranges_hold_a_prior_that_sums_to_one():

@@ -1,4 +1,4 @@
-"""The answer of the front door: saved and loaded whole, and measured on a few labels."""
+"""The result of `calibrate`: saved and loaded whole, and measured on a few labels."""
 
 from __future__ import annotations
 
@@ -100,3 +100,14 @@ def test_a_verdict_that_nobody_gave_is_refused(cal):
     assert tp.Calibration.from_dict(cal.to_dict()).verdict == cal.verdict
     with pytest.raises(tp.InputError, match="verdict"):
         tp.Calibration.from_dict(cal.to_dict() | {"verdict": "splendid"})
+
+
+@pytest.mark.parametrize("seed", [14, 35, 36])
+def test_logits_too_large_for_a_doubt_have_an_interval_without_a_warning(seed):
+    """The mean of probabilities that are all one may exceed one by rounding."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=400)
+    z = 4 * (8 * np.eye(2)[y] + rng.normal(size=(400, 2)))
+    far = 1e90 * (12 * np.eye(2)[rng.integers(2, size=200)] + 4 * rng.normal(size=(200, 2)))
+    cal = tp.calibrate(far, source=(z, y))
+    assert cal.accuracy.low <= cal.accuracy.value <= cal.accuracy.high <= 1

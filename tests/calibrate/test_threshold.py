@@ -104,6 +104,48 @@ def test_the_guarantee_holds_as_often_as_stated(known):
     assert np.mean(coverage) > 0.7
 
 
+def test_each_predicted_class_has_a_threshold_of_its_own(scene, cal):
+    found = cal.threshold(max_error=0.2, per_class=True)
+    assert list(found) == ["0", "1", "2", "3", "4"]
+    p = cal.predict_proba(scene.target)
+    for name, one in found.items():
+        rows = p.argmax(axis=1) == int(name)
+        assert one.error.high <= 0.2
+        assert one.coverage == (p.max(axis=1)[rows] >= one.confidence).mean()
+    shares = cal.threshold(coverage=0.5, per_class=True)
+    assert all(one.coverage == pytest.approx(0.5, abs=0.01) for one in shares.values())
+
+
+def test_a_class_that_is_never_predicted_has_no_threshold():
+    calm = scenes.shifted(k=5, n=1000, home=3.5, signal=3.5, scale=5.0)
+    z = calm.target - 1e3 * np.eye(5)[2]
+    cal = tp.calibrate(z, source=calm.source)
+    assert list(cal.threshold(per_class=True)) == ["0", "1", "3", "4"]
+
+
+@pytest.mark.slow
+def test_the_guarantees_of_all_classes_hold_together():
+    held, tested = [], 0
+    for seed in range(60):
+        scene = shifted(seed)
+        z, y = scene.held_out
+        cal = tp.calibrate(
+            scene.target, prior=scene.prior, source=scene.source, labelled=(z[:500], y[:500])
+        )
+        found = cal.threshold(max_error=0.2, per_class=True)
+        p = next(iter(found.values())).map.predict_proba(z[500:])
+        of = p.argmax(axis=1)
+        broken = False
+        for name, one in found.items():
+            tested += one.guaranteed
+            accepted = (of == int(name)) & (p.max(axis=1) >= (one.confidence or 2))
+            wrong = np.mean(y[500:][accepted] != int(name)) if accepted.any() else 0.0
+            broken |= one.guaranteed and wrong > 0.2
+        held.append(not broken)
+    assert tested == 60 * 5
+    assert np.mean(held) >= 0.9
+
+
 def test_what_cannot_be_asked_is_refused_with_the_way_out(scene, cal, tmp_path):
     with pytest.raises(tp.InputError, match="coverage and costs must not be given together"):
         cal.threshold(coverage=0.5, costs=(1, 2))

@@ -68,7 +68,9 @@ def process(*arguments, **environment):
 
 ASCII = [
     {"PYTHONIOENCODING": "ascii"},
-    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    pytest.param(
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.slow
+    ),
 ]
 
 

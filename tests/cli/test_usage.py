@@ -226,6 +226,7 @@ def test_nothing_heavy_is_imported_for_help():
     assert not {"torch", "matplotlib", "pandas", "jinja2", "pyarrow"} & loaded
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colours_and_a_pipe_does_not(rows):
     arguments = command("evaluate", rows / "rows.npz")
     master, slave = pty.openpty()

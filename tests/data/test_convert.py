@@ -1,4 +1,4 @@
-"""Probabilities and one-logit scores come in by their own doors."""
+"""Probabilities and one-logit scores have functions of their own."""
 
 from __future__ import annotations
 

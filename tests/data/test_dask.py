@@ -21,8 +21,9 @@ from distributed import Client, LocalCluster
 from simulated import logits
 
 import temperance as tp
-from temperance.data import ArrayRows, array, as_rows
-from temperance.data import dask as rooms
+from temperance.data import ArrayRows, as_rows
+from temperance.data import dask as dask_module
+from temperance.data import rows as data_rows
 
 N, K, FILES = 24_000, 5, 3
 PRIOR = np.full(K, 1 / K)
@@ -150,7 +151,7 @@ def test_rows_stay_with_the_workers(monkeypatch):
         returned.append(len(cloudpickle.dumps(results)))
         return results
 
-    monkeypatch.setattr(rooms, "compute", spy)
+    monkeypatch.setattr(dask_module, "compute", spy)
     rows = as_rows(a, y)
     tp.metrics.evaluate(rows)
     assert sum(returned) < 10_000
@@ -264,8 +265,8 @@ def test_bad_rows_are_refused_with_their_place(data, case):
 
 
 def test_the_place_is_right_where_a_partition_is_worth_several_threads(data, monkeypatch):
-    monkeypatch.setattr(array, "THREADED_ELEMENTS", 10_000)
-    monkeypatch.setattr(array, "n_threads", lambda: 3)
+    monkeypatch.setattr(data_rows, "THREADED_ELEMENTS", 10_000)
+    monkeypatch.setattr(data_rows, "n_threads", lambda: 3)
     z = _with(data[0], (23_999, 2), np.nan)
     with pytest.raises(tp.InputError, match="Row 23999, class 2 is NaN"):
         tp.fit_temperature(da.from_array(z, chunks=(24_000, K)), data[1])

@@ -13,12 +13,13 @@ from simulated import logits
 
 import temperance as tp
 from temperance._core import kernels
-from temperance.data import ArrayRows, Block, add, as_labelled_rows, as_rows, base
+from temperance.data import ArrayRows, Block, add, as_labelled_rows, as_rows
+from temperance.data import rows as data_rows
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(base, "BLOCK", 40)
+    monkeypatch.setattr(data_rows, "BLOCK", 40)
 
 
 def moments(block, beta=1.0):
@@ -183,8 +184,8 @@ def test_what_a_function_makes_of_logits_is_looked_at(kind, function, got):
 
 def test_memory_that_is_in_no_file_is_left_alone():
     size = 400_000 * 10 * 4
-    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    z = np.ndarray((400_000, 10), np.float32, room)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    z = np.ndarray((400_000, 10), np.float32, memory)
     z[:] = np.arange(10)[np.random.default_rng(0).permutation(10)]
     z[:, 0] += np.arange(400_000) % 7
     kept = z.copy()

@@ -22,7 +22,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import temperance as tp
 from temperance._core import progress
-from temperance.data import as_rows, base, stream
+from temperance.data import as_rows, stream
+from temperance.data import rows as data_rows
 
 N, K = 30_000, 4
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
@@ -158,13 +159,13 @@ def test_a_source_may_be_blocks(data):
 def test_recut_keeps_every_row_in_order(sizes, size):
     numbers = np.arange(sum(sizes))
     blocks = [
-        base.Block(part[:, None] * [1.0, -1.0], part, part + 0.5)
+        data_rows.Block(part[:, None] * [1.0, -1.0], part, part + 0.5)
         for part in np.split(numbers, np.cumsum(sizes)[:-1])
     ]
     got = list(stream.recut(blocks, size))
     assert [block.n for block in got[:-1]] == [size] * (len(got) - 1)
     if got:
-        whole = base.joined(got)
+        whole = data_rows.joined(got)
         assert 0 < got[-1].n <= size
         assert (whole.labels == numbers).all()
         assert (whole.logits[:, 1] == -numbers).all()
@@ -178,7 +179,7 @@ def test_the_head_of_a_stream_is_that_of_an_array(data, n_rows, monkeypatch):
     monkeypatch.setattr(stream, "KEPT_ELEMENTS", 1 << 10)  # most heads are larger: they take a pass
     z, y = data
     there, here = as_rows(cut(z, y)).thin(n_rows), as_rows(z, y).thin(n_rows)
-    first, second = (base.joined(list(rows.blocks())) for rows in (there, here))
+    first, second = (data_rows.joined(list(rows.blocks())) for rows in (there, here))
     assert (first.logits == second.logits).all()
     assert (first.labels == second.labels).all()
     assert n_rows <= there.n <= 2 * n_rows
@@ -250,7 +251,7 @@ def test_progress_is_shown_by_pass(data, monkeypatch):
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     monkeypatch.setattr(progress, "PERIOD", -1.0)
-    monkeypatch.setattr(base, "BLOCK", 1 << 16)  # two blocks
+    monkeypatch.setattr(data_rows, "BLOCK", 1 << 16)  # two blocks
     rows = as_rows(cut(*data))
     tp.metrics.nll(rows)
     tp.metrics.nll(rows)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import temperance as tp
+
 UNSEEN = 20_000
 
 
@@ -68,3 +70,18 @@ def any_shift(seed, *, overconfident):
         prior=rng.dirichlet(np.full(k, 10.0 if overconfident else 5.0)),
         seed=seed,
     )
+
+
+LABELLED = 40  # first rows of the target, which the settings with labels use
+
+
+def what_users_know(s):
+    """Yield what users know of a scene, in every combination that answers, each with its name."""
+    few = s.target[:LABELLED], s.labels[:LABELLED]
+    yield "mix and source", {"prior": s.prior, "source": s.source}
+    yield "rough mix", {"prior": tp.about(s.prior, rows=100), "source": s.source}
+    yield "range", {"prior": np.column_stack([s.prior / 2, np.minimum(1, 2 * s.prior)])}
+    yield "no mix", {"source": s.source}
+    yield "no source", {"prior": s.prior}
+    yield "labels", {"labelled": few}
+    yield "all", {"prior": s.prior, "source": s.source, "labelled": few}

@@ -108,6 +108,7 @@ def writing(path):
     return process
 
 
+@pytest.mark.slow
 def test_the_next_write_removes_what_a_killed_process_left(tmp_path):
     path = tmp_path / "out.json"
     for _ in range(3):

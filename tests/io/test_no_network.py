@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 
@@ -28,6 +30,7 @@ for arguments in (
 """
 
 
+@pytest.mark.slow
 def test_no_command_opens_a_connection(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CODE],

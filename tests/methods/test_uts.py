@@ -12,7 +12,6 @@ import simulated
 from scipy.optimize import minimize_scalar
 
 import temperance as tp
-from temperance._core import kernels, kernels_numpy
 from temperance.data import as_rows
 from temperance.methods import uts
 
@@ -142,10 +141,10 @@ def test_deviations_of_few_rows_are_shrunk_to_those_of_a_full_bag():
 
 
 @pytest.mark.parametrize("k", [6, 60])
-def test_machine_code_agrees_with_numpy(k, monkeypatch):
+def test_machine_code_agrees_with_numpy(k, request):
     z, q = (1.5 * leaning(5000, k)).astype(np.float32), np.full(k, 1 / k)
     compiled = tp.fit_uts(z, q).temperature
-    monkeypatch.setattr(kernels, "backend", lambda: kernels_numpy)
+    request.getfixturevalue("without_numba")
     assert tp.fit_uts(z, q).temperature == pytest.approx(compiled, rel=1e-9)
 
 

@@ -90,7 +90,9 @@ def test_percentiles_would_never_hold_the_error_of_a_calibrated_model():
     assert held == 0
 
 
-@pytest.mark.parametrize("sharpness", [1.2, 1.6, 3.0])
+@pytest.mark.parametrize(
+    "sharpness", [1.2, *(pytest.param(s, marks=pytest.mark.slow) for s in (1.6, 3.0))]
+)
 @pytest.mark.parametrize("metric", CALIBRATION, ids=name)
 def test_intervals_hold_a_known_error(metric, sharpness):
     big, labels = logits(100_000, 4, sharpness=sharpness, seed=12345)

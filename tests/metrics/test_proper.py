@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 import temperance as tp
 from temperance import metrics
-from temperance._core.checks.logits import LARGEST
+from temperance._core.checks import LARGEST
 from temperance.metrics import Scores
 
 

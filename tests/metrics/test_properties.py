@@ -25,7 +25,7 @@ EVERY = pytest.mark.parametrize(
     ],
     ids=lambda metric: metric.__name__,
 )
-FEW = settings(max_examples=30)  # times nine metrics
+FEW = settings(max_examples=settings().max_examples // 3)  # times nine metrics
 
 
 @st.composite

@@ -395,7 +395,7 @@ def test_histograms_are_drawn_from_the_counts():
 
 def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
     curves = calibration("improved").details["risk_coverage"]
-    chart = charts.risk_chart({"risk_coverage": curves})
+    chart = charts.risk_chart({"risk_coverage": curves}, 0.05)
     ticks = re.findall(r'y="([\d.]+)%" text-anchor="end"[^>]*>([\d.]+)%', chart.plot)
     top = max(float(text) for _, text in ticks) / 100
     assert top >= max(curves["risk_before"] + curves["risk_after_high"])
@@ -411,6 +411,19 @@ def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
         assert [x for x, _ in line] == pytest.approx([100 * c for c in curves["coverage"]])
         risk = curves[f"risk_{look}"]
         assert [1 - y / 100 for _, y in line] == pytest.approx([r / top for r in risk], abs=1e-4)
+
+
+def test_the_decision_is_the_largest_share_whose_band_stays_below_the_error():
+    curves = calibration("improved").details["risk_coverage"]
+    high = curves["risk_after_high"]
+    for asked in (high[0], high[40], 1.0):
+        last = max(i for i, end in enumerate(high) if end <= asked)
+        said = charts.risk_chart({"risk_coverage": curves}, asked).decision
+        assert f"the surest {texts.percent(curves['coverage'][last])} of the rows" in said
+    nothing = charts.risk_chart({"risk_coverage": curves}, min(high) / 2).decision
+    assert "answer no row" in nothing
+    text = report.to_html(calibration("improved"), max_error=0.123)
+    assert "at most 12.3% wrong answers" in text
 
 
 def test_classes_that_are_not_shown_are_summed():

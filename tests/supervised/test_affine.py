@@ -42,7 +42,7 @@ def autograd_optimum(objective, size, start):
     x0[:start] = 1
     options = {"gtol": 1e-10, "maxiter": 500}
     return minimize(
-        value_and_gradient, x0, jac=True, hess=hessian, method="trust-exact", options=options
+        value_and_gradient, x0, jac=True, hess=hessian, method="trust-ncg", options=options
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 import temperance as tp
+from temperance.supervised.around import KnownMix, fit_around
 
 KNOWN = tp.BiasedTemperature(2.0, np.array([0.3, -0.2, -0.1]))
 
@@ -67,3 +68,38 @@ def test_what_is_no_map_of_these_classes_is_refused(rows):
         tp.fit_biased_temperature(*rows, around=tp.BiasedTemperature(1.0, np.zeros(4)))
     with pytest.raises(tp.InputError, match="bias_error"):
         tp.fit_biased_temperature(*rows, around=KNOWN, bias_error=0)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.15, 1.0])
+def test_a_robust_loss_has_the_optimum_of_the_log_score_where_a_map_is_right(beta):
+    """Labels drawn from a map: every exponent finds that map (Fisher consistency)."""
+    rng = np.random.default_rng(3)
+    z = 3 * rng.normal(size=(40_000, 3))
+    p = softmax(z / 1.5 + [0.4, 0.0, -0.4], axis=1)
+    y = (rng.random((len(z), 1)) > p.cumsum(axis=1)).sum(axis=1)
+    found = fit_around(z, y, np.zeros(4), 1e-6 * np.eye(4), robustness=beta).centre
+    assert np.exp(found[0]) == pytest.approx(1.5, rel=0.04)
+    assert found[1:] - found[1:].mean() == pytest.approx([0.4, 0.0, -0.4], abs=0.04)
+
+
+def test_the_loss_at_an_exponent_of_one_is_half_the_brier_score(rows):
+    z, y = rows
+    p = softmax(z, axis=1)
+    half = 0.5 * ((p - np.eye(3)[y]) ** 2).sum(axis=1).sum()
+    # An infinitely narrow prior leaves θ₀; the evidence is then minus the loss there.
+    at = fit_around(z, y, np.zeros(4), 1e12 * np.eye(4), robustness=1.0)
+    assert -at.evidence == pytest.approx(half, rel=1e-6)
+
+
+def test_a_known_mix_is_met_as_well_as_its_rows_say(rows):
+    z, y = rows
+    q = np.array([0.5, 0.3, 0.2])
+    wide = np.eye(4) / 4
+
+    def missed(count):
+        mix = KnownMix(z, q, count)
+        theta = fit_around(z[:10], y[:10], np.zeros(4), wide, mix=mix).centre
+        return np.abs(softmax(z / np.exp(theta[0]) + theta[1:], axis=1).mean(axis=0) - q).max()
+
+    assert missed(1.0) > missed(100.0) > missed(1e5)
+    assert missed(1e5) < 1e-3

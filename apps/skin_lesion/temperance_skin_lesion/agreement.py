@@ -32,6 +32,9 @@ class Agreement(BaseModel):
     missed_rate: float = Field(
         0.05, description="largest share of the melanomas that may be answered as something else"
     )
+    gap: float = Field(
+        0.15, description="gap between confidence and share right from which a week rings"
+    )
 
     def objection_to_map(self, fitted: Any, rows: int) -> str:
         """Say what of a map is outside the range; empty when nothing is."""

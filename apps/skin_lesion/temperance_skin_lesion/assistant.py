@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
+    from temperance_skin_lesion.decision import Decision
     from temperance_skin_lesion.intake import Picture
     from temperance_skin_lesion.model import Look, Model
 
@@ -39,6 +41,7 @@ __all__ = [
     "Assistant",
     "Judged",
     "Origin",
+    "facts_of",
     "judged_with",
     "load_map",
     "softmax",
@@ -47,6 +50,9 @@ __all__ = [
 
 SYSTEM = "set-up"
 """Who brought the first map and the first policy into force."""
+
+STRAY_SECONDS = 3600
+"""Age from which a picture without a case belongs to no request that is under way."""
 
 QUANTILE = 1.6449
 """Of the normal distribution, for intervals of 90 %."""
@@ -120,6 +126,7 @@ class Assistant:
         self.model, self.store, self.keep = model, store, keep
         # One network, one core: waiting here is faster than sharing the core.
         self._thinking = threading.Lock()
+        self.remembered: dict[Any, Any] = {}  # answers of pages that take longer than a moment
         with store.writing() as session:
             active = db.in_force(session)
             if active is None or active.map.model != model.id:
@@ -129,6 +136,18 @@ class Assistant:
                 session.flush()
                 about = {"model": model.id, "map": row.id, "policy": policy.policy}
                 audit.enter(session, SYSTEM, "set up", about)
+        if keep is not None and keep.is_dir():
+            self._forget_strays(keep)
+
+    def _forget_strays(self, keep: Path) -> None:
+        """Delete old pictures without a case: a process was killed before it wrote the cases."""
+        old = time.time() - STRAY_SECONDS
+        strays = [path for path in keep.iterdir() if path.stat().st_mtime < old]
+        with self.store.reading() as session:
+            known = set(session.scalars(select(Case.sha256).where(Case.kept.is_not(None))))
+        for path in strays:
+            if path.name.partition(".")[0] not in known or path.suffix == ".partial":
+                path.unlink(missing_ok=True)
 
     def active(self, session: Session) -> Active:
         """Return what is in force."""
@@ -159,11 +178,10 @@ class Assistant:
         by: str = "local",
         origin: Origin | None = None,
         hidden: bool = False,
-        times: Sequence[str] = (),
     ) -> list[Case]:
         """Judge pictures and put them on record, all or none.
 
-        ``contents`` are kept if the server keeps pictures; ``times`` date the cases of the demo.
+        ``contents`` are kept if the server keeps pictures.
         """
         if not pictures:
             return []
@@ -181,7 +199,6 @@ class Assistant:
                 case.site, case.camera = origin.site, origin.camera
                 case.kept = picture.format.lower() if self.keep else None
                 case.repeats = first.get(picture.sha256)
-                case.created = times[i] if times else db.now()
                 session.add(case)
                 session.flush()
                 first.setdefault(picture.sha256, case.id)
@@ -204,22 +221,37 @@ class Assistant:
             sha256=picture.sha256,
             width=picture.width,
             height=picture.height,
-            model=self.model.id,
-            map_id=active.map_id,
-            policy_id=active.policy_id,
-            logits=[float(z) for z in seen.logits[i]],
-            views=[[round(float(z), 4) for z in view] for view in seen.views[i]],
-            probabilities=[float(v) for v in rows.p[i]],
-            malignant=[float(v) for v in rows.malignant[i]],
-            agreement=int(rows.agreement[i]),
             quality=measured._asdict(),
-            predicted=decision.predicted,
-            decision=decision.word,
-            urgency=decision.urgency,
-            rule=decision.fired[0].rule if decision.fired else "answer",
-            why=decision.summary,
-            rules=[[fired.rule, fired.why] for fired in decision.fired],
+            **facts_of(decision, rows, i, seen.logits, seen.views, self.model.id, active),
         )
+
+
+def facts_of(
+    decision: Decision,
+    rows: Judged,
+    i: int,
+    logits: NDArray[Any],
+    views: NDArray[Any],
+    model: str,
+    active: Active,
+) -> dict[str, Any]:
+    """Return the columns of a case that say how row ``i`` was judged."""
+    return {
+        "model": model,
+        "map_id": active.map_id,
+        "policy_id": active.policy_id,
+        "logits": [float(z) for z in logits[i]],
+        "views": [[round(float(z), 4) for z in view] for view in views[i]],
+        "probabilities": [float(v) for v in rows.p[i]],
+        "malignant": [float(v) for v in rows.malignant[i]],
+        "agreement": int(rows.agreement[i]),
+        "predicted": decision.predicted,
+        "decision": decision.word,
+        "urgency": decision.urgency,
+        "rule": decision.fired[0].rule if decision.fired else "answer",
+        "why": decision.summary,
+        "rules": [[fired.rule, fired.why] for fired in decision.fired],
+    }
 
 
 def first_policy() -> PolicyRow:
@@ -251,7 +283,7 @@ def first_map(model: Model) -> MapRow:
             "temperature": [value, low, high],
             "bias": None,
             "prior": source.prior.tolist(),
-            "rows": len(source.labels),
+            "rows": model.facts["validation"]["rows"],
             "findings": [],
         },
         reference=reference(p),

@@ -88,6 +88,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--behind-tls", action="store_true", help="a proxy in front of this server speaks TLS"
     )
+    serve.add_argument(
+        "--oidc", type=Path, help="JSON file of an identity provider at which people log in"
+    )
     agreed = serve.add_argument_group(
         "what is agreed", "the range inside which calibrations and rules can be accepted"
     )
@@ -146,10 +149,24 @@ def run_serve(arguments: argparse.Namespace) -> int:
         secure=secure,
         hosts=hosts(arguments.host, arguments.name),
         agreement=Agreement.model_validate(agreed),
+        oidc=arguments.oidc and arguments.oidc.resolve(),
     )
+    if settings.oidc:
+        check_oidc(settings.oidc)
     if not is_loopback(arguments.host):
         check_network(settings, secure=secure)
     return listen(settings, arguments)
+
+
+def check_oidc(path: Path) -> None:
+    """Read the file of an identity provider before anything is served."""
+    try:
+        from temperance_skin_lesion.web.oidc import read_provider
+    except ImportError:
+        raise ValueError(
+            "--oidc needs Authlib: pip install 'temperance-skin-lesion[oidc]'"
+        ) from None
+    read_provider(path)
 
 
 def check_network(settings: Settings, *, secure: bool) -> None:
@@ -162,6 +179,8 @@ def check_network(settings: Settings, *, secure: bool) -> None:
             "--host beyond this machine needs TLS: name --tls-cert and --tls-key, or --behind-tls "
             "if a proxy in front speaks it."
         )
+    if settings.oidc:
+        return
     private_directory(settings.data)
     store = Store(settings.record)
     try:
@@ -179,7 +198,6 @@ def run_demo(arguments: argparse.Namespace) -> int:
     import signal
 
     from temperance_skin_lesion import people
-    from temperance_skin_lesion.demo import fill
 
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
@@ -189,12 +207,12 @@ def run_demo(arguments: argparse.Namespace) -> int:
         settings = Settings(
             data=Path(directory),
             weights=arguments.weights and arguments.weights.resolve(),
+            keep_images=True,
             demo=True,
             hosts=hosts(arguments.host, arguments.name),
         )
         print("Drawing pictures and filling the record…", file=sys.stderr)
         assistant = open_assistant(settings)
-        fill(assistant)
         if not is_loopback(arguments.host):
             password = secrets.token_urlsafe(12)
             people.add(assistant.store, "demo", "approver", password, "demo")
@@ -374,13 +392,18 @@ def open_assistant(settings: Settings) -> Assistant:
     """Load the model and open the record."""
     import torch
 
-    from temperance_skin_lesion import model
+    from temperance_skin_lesion import demo, model
     from temperance_skin_lesion.assistant import Assistant
     from temperance_skin_lesion.store import Store
 
     torch.set_num_threads(1)
     private_directory(settings.data)
-    return Assistant(model.load(settings.weights), Store(settings.record))
+    loaded = model.load(settings.weights)
+    if not settings.demo:
+        return Assistant(loaded, Store(settings.record))
+    assistant = Assistant(demo.for_demo(loaded), Store(settings.record), settings.images)
+    demo.fill(assistant, loaded.source)
+    return assistant
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:

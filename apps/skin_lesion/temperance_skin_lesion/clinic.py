@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.agreement import Agreement
     from temperance_skin_lesion.assistant import Active, Assistant, Judged
     from temperance_skin_lesion.intake import Picture
+    from temperance_skin_lesion.monitor import Recent
 
 __all__ = [
     "NotAcceptable",
@@ -41,16 +42,24 @@ __all__ = [
     "check_seen",
     "existing",
     "former_map",
+    "gap",
+    "last_mix",
     "open_survey",
     "propose",
+    "propose_from_cases",
     "propose_from_survey",
     "reject",
     "restore",
+    "stated_mix",
     "survey_rows",
 ]
 
 SAME = 0.005
 """Largest change of any probability below which a new map is the map in use."""
+
+
+ROUGHLY = 100
+"""Cases that somebody who knows a mix roughly is taken to have counted."""
 
 
 class NotAcceptable(ValueError):
@@ -91,6 +100,24 @@ def add_pictures(
         ]
 
 
+def stated_mix(row: MapRow) -> Any:
+    """Return the class mix that was stated for a map, as `temperance.calibrate` takes it."""
+    kind, prior = row.summary.get("prior_kind"), row.summary.get("prior")
+    if kind in {None, "unknown"} or prior is None:
+        return None
+    return np.array(prior) if kind == "given" else tp.about(prior, rows=ROUGHLY)
+
+
+def last_mix(session: Session) -> dict[str, Any] | None:
+    """Return the class mix that was stated last, and for which map; None where none ever was."""
+    rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50))
+    for row in rows:
+        if stated_mix(row) is not None:
+            shares = dict(zip(CODES, row.summary["prior"], strict=True))
+            return {"map": row.id, "shares": shares}
+    return None
+
+
 def survey_rows(session: Session, survey_id: int) -> Rows:
     """Logits of a survey's pictures and of their orientations, ordered by their hashes."""
     existing(session, Survey, survey_id)
@@ -118,6 +145,19 @@ def as_rows(logits: Sequence[Any], views: Sequence[Any]) -> Rows:
         np.array(logits, dtype=np.float64).reshape(-1, len(CODES)),
         np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
     )
+
+
+def propose_from_cases(
+    assistant: Assistant, recent: Recent, prior: object, agreement: Agreement, *, by: str
+) -> int:
+    """Calibrate on logged cases, which are kept as a survey: change is measured from them."""
+    survey_id = open_survey(assistant, "logged cases")
+    with assistant.store.writing() as session:
+        for sha256, logits, views in zip(recent.hashes, recent.logits, recent.views, strict=True):
+            numbers = [logits.tolist(), *views.tolist()]
+            session.add(SurveyImage(survey_id=survey_id, sha256=sha256, logits=numbers))
+    rows = Rows(recent.logits, recent.views)
+    return propose(assistant, rows, prior, agreement, origin="cases", survey_id=survey_id, by=by)
 
 
 def propose_from_survey(
@@ -197,12 +237,12 @@ def _comparison(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
         "largest_change": float(np.abs(new.p - old.p).max()),
         "confidence": [float(old.p.max(axis=1).mean()), float(new.p.max(axis=1).mean())],
         # How far the claims of the map in use are from what the new map says, and on average.
-        "gap_in_use": _gap(old.p.max(axis=1), new.p[rows, named]),
+        "gap_in_use": gap(old.p.max(axis=1), new.p[rows, named]),
         "melanoma": [float(old.p[:, 0].mean()), float(new.p[:, 0].mean())],
     }
 
 
-def _gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15) -> float:
+def gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15) -> float:
     """Mean difference between claimed and right over bins of equal width, as of the ECE."""
     place = np.minimum((claimed * bins).astype(int), bins - 1)
     sums = [np.bincount(place, weights=w, minlength=bins) for w in (claimed, right)]

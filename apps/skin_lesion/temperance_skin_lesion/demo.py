@@ -1,55 +1,128 @@
-"""Fill a record with cases drawn by code, so that every page of the demo has something to show.
+"""Fill a record so that every page of the demo has something to show.
 
-The pictures show no disease, and the "later diagnoses" are drawn at random from the assistant's own
-probabilities: they demonstrate the pages, not the model.
+The worklist holds pictures drawn by code, which show no disease. The study replays half of the
+validation lesions of the model, which `for_demo` keeps from it: their scores and their diagnoses
+are real, their weeks, sites and cameras are made up, and in the last weeks one site sends no nevi.
 """
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from temperance_skin_lesion import audit, intake
+from temperance_skin_lesion.assistant import facts_of
 from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.decision import decide
 from temperance_skin_lesion.drawings import lesion_file
-from temperance_skin_lesion.store import DiagnosisRow
+from temperance_skin_lesion.model import Source
+from temperance_skin_lesion.store import Case, DiagnosisRow
 
 if TYPE_CHECKING:
     from temperance_skin_lesion.assistant import Assistant
+    from temperance_skin_lesion.model import Model
 
-__all__ = ["drawn", "fill"]
+__all__ = ["files", "fill", "for_demo"]
 
-WEEKS = 2
-PER_WEEK = 32
+DRAWN = 12
+WEEKS, PER_WEEK = 10, 60
+CHANGED = 2
+"""Weeks at the end in which the site south sends no nevi."""
+
+DIAGNOSED = 0.8
+NEVUS = CODES.index("nv")
 
 
-def drawn(seeds: range) -> list[intake.Picture]:
-    """Pictures drawn by code, read like any other file."""
-    return [intake.read(lesion_file(seed, side=128), f"drawn-{seed:04d}.jpg") for seed in seeds]
+def for_demo(model: Model) -> Model:
+    """Return the model with the validation rows that are not replayed."""
+    return replace(model, source=_half(model.source, 0))
 
 
-def fill(assistant: Assistant) -> None:
-    """Judge drawn pictures as if over the last weeks, and diagnose most of them at random."""
+def _half(source: Source, which: int) -> Source:
+    """Return every other lesion."""
+    rows = source.lesions % 2 == which
+    return Source(*(getattr(source, f.name)[rows] for f in fields(source)))
+
+
+def files(seeds: range) -> list[tuple[bytes, str]]:
+    """Pictures drawn by code, as files with their names."""
+    return [(lesion_file(seed, side=256), f"drawn-{seed:04d}.jpg") for seed in seeds]
+
+
+def fill(assistant: Assistant, validation: Source) -> None:
+    """Replay a silent study of some weeks, and judge a few drawn pictures of today."""
+    _replay(assistant, _half(validation, 1))
+    pictures = files(range(DRAWN))
+    contents = [content for content, _ in pictures]
+    assistant.judge([intake.read(*file) for file in pictures], contents, by="demo")
+
+
+def _replay(assistant: Assistant, lesions: Source) -> None:
     rng = np.random.default_rng(0)
     today = datetime.now(UTC)
-    ages = [
-        timedelta(weeks=WEEKS - 1 - i // PER_WEEK, minutes=PER_WEEK - i % PER_WEEK)
-        for i in range(WEEKS * PER_WEEK)
-    ]
-    times = [(today - age).isoformat(timespec="milliseconds") for age in ages]
-    cases = assistant.judge(drawn(range(WEEKS * PER_WEEK)), by="demo", times=times)
     with assistant.store.writing() as session:
-        for case in cases:
-            if rng.random() >= 0.7:
-                continue
-            p = np.array(case.probabilities)
-            code = CODES[int(rng.choice(len(CODES), p=p / p.sum()))]
-            row = DiagnosisRow(
-                case_id=case.id, lesion=case.lesion, by="demo", code=code, source="histology"
-            )
-            session.add(row)
-            about = {"case": case.id, "lesion": case.lesion, "diagnosis": code}
-            about |= {"other": "", "source": "histology"}
-            audit.enter(session, "demo", "diagnosis", about)
+        active = assistant.active(session)
+        cases, labels = [], []
+        for i, row in enumerate(_in_order(lesions, rng)):
+            week, place = divmod(i, PER_WEEK)
+            monday = today - timedelta(weeks=WEEKS - 1 - week, days=today.weekday())
+            case = _case(assistant, active, lesions, row)
+            case.lesion = f"study-{i + 1}"
+            case.site = "south" if place % 2 else "north"
+            case.camera = "camera-b" if place % 3 else "camera-a"
+            at = min(monday + timedelta(minutes=7 * place), today)
+            case.created = at.isoformat(timespec="milliseconds")
+            session.add(case)
+            cases.append(case)
+            labels.append(int(lesions.labels[row]))
+        session.flush()
+        covered = audit.digest([audit.case_facts(case) for case in cases])
+        about = {"cases": [case.id for case in cases], "digest": covered}
+        audit.enter(session, "demo", "judged", about)
+        for case, label in zip(cases, labels, strict=True):
+            if rng.random() < DIAGNOSED:
+                _diagnose(session, case, CODES[label])
+
+
+def _in_order(lesions: Source, rng: np.random.Generator) -> list[int]:
+    """Return a row of each lesion, oldest first; the south sends no nevi in the last weeks."""
+    _, first = np.unique(lesions.lesions, return_index=True)
+    order = rng.permutation(first).tolist()
+    others = [row for row in order if lesions.labels[row] != NEVUS][-CHANGED * PER_WEEK // 2 :]
+    rest = iter([row for row in order if row not in set(others)])
+    changed = (WEEKS - CHANGED) * PER_WEEK
+    found: list[int] = []
+    for i in range(WEEKS * PER_WEEK):
+        row = others.pop() if i >= changed and i % 2 and others else next(rest, None)
+        if row is None:
+            break
+        found.append(row)
+    return found
+
+
+def _case(assistant: Assistant, active: Any, lesions: Source, row: int) -> Case:
+    """Return the case of a validation lesion, judged like any other and hidden."""
+    logits, views = lesions.logits[row : row + 1], lesions.views[row : row + 1]
+    found = active.judged(logits, views)
+    decision = decide(found.p[0], active.policy, agreement=int(found.agreement[0]))
+    return Case(
+        by="demo",
+        sha256=hashlib.sha256(f"validation row {row}".encode()).hexdigest(),
+        width=64,
+        height=64,
+        hidden=True,
+        quality={},
+        **facts_of(decision, found, 0, logits, views, assistant.model.id, active),
+    )
+
+
+def _diagnose(session: Any, case: Case, code: str) -> None:
+    session.add(
+        DiagnosisRow(case_id=case.id, lesion=case.lesion, by="demo", code=code, source="histology")
+    )
+    about = {"case": case.id, "lesion": case.lesion, "diagnosis": code}
+    audit.enter(session, "demo", "diagnosis", about | {"other": "", "source": "histology"})

@@ -1,21 +1,15 @@
-"""What the log tells: calibration measured where diagnoses came in, and drift where they did not.
+"""What the log tells: calibration measured where diagnoses came in, and the recent pictures.
 
 Evidence is counted by lesion. Every different answer about a picture counts once (the same picture
 judged again with the same map and policy is the same answer), the newest diagnosis of a lesion
-holds for all its pictures, and intervals are drawn by lesion.
-
-Drift is judged per ISO week from unlabelled cases, against the rows the map in force was made from:
-the distance ``D = ½ Σ|mix_week − mix_reference|`` of the predicted mixes, and the change of mean
-confidence. A week counts only with enough cases, and is called drift only beyond what chance gives
-once in a thousand weeks; both effect sizes are shown, whatever the verdict. Pictures that do not
-look like lesions count nowhere.
+holds for all its pictures, and intervals are drawn by lesion. Pictures that do not look like
+lesions count nowhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +18,6 @@ from sqlalchemy import func, select
 import temperance as tp
 from temperance_skin_lesion import quality
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.assistant import calibrated
 from temperance_skin_lesion.classes import CODES, OTHER
 from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS
 from temperance_skin_lesion.store import Case
@@ -34,38 +27,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
-    from temperance_skin_lesion.assistant import Active
-
 __all__ = [
     "Evidence",
     "Measured",
     "Recent",
-    "Week",
     "evidence",
     "measured",
     "recent",
-    "weekly_drift",
 ]
 
-LEAST_PER_WEEK = 30
 LEAST_DIAGNOSED = 30
-FALSE_ALARM = 1e-3
-DRAWS = 20_000
+LEVEL = 0.9
+"""Of every interval on the pages."""
+
 RECENT = timedelta(weeks=4)
-
-
-@dataclass(frozen=True, slots=True)
-class Week:
-    """One week of cases compared with the reference of the map in force."""
-
-    week: str
-    cases: int
-    distance: float
-    limit: float
-    confidence: float
-    confidence_change: float
-    confidence_limit: float
-    state: str  # "few", "steady" or "drift"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +67,7 @@ class Recent(NamedTuple):
     """Different pictures that the model looked at of late."""
 
     ids: list[int]
+    hashes: list[str]
     logits: NDArray[np.float64]
     views: NDArray[np.float64]
     hidden: list[bool]
@@ -105,28 +81,11 @@ class Evidence(NamedTuple):
     lesions: NDArray[np.int64]
 
 
-def weekly_drift(session: Session, active: Active, weeks: int = 12) -> list[Week]:
-    """Compare the newest weeks, newest first; each picture counts once."""
-    since = (datetime.now(UTC) - timedelta(weeks=weeks)).isoformat(timespec="milliseconds")
-    newest_cases = _newest_of_each_picture(active.map_row.model)
-    rows = session.execute(
-        select(Case.created, Case.logits)
-        .where(Case.id.in_(newest_cases), Case.created >= since)
-        .order_by(Case.created.desc())
-    ).all()
-    by_week: dict[str, list[list[float]]] = {}
-    for created, logits in rows:
-        year, week, _ = datetime.fromisoformat(created).isocalendar()
-        by_week.setdefault(f"{year}-W{week:02d}", []).append(logits)
-    newest = sorted(by_week.items(), reverse=True)[:weeks]
-    return [_compare(week, np.array(logits), active) for week, logits in newest]
-
-
 def recent(session: Session, model: str) -> Recent:
     """Return the different pictures, fit to be judged, that a model saw in the last four weeks."""
     since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
     rows = session.execute(
-        select(Case.id, Case.logits, Case.views, Case.quality, Case.hidden)
+        select(Case.id, Case.logits, Case.views, Case.quality, Case.hidden, Case.sha256)
         .where(Case.id.in_(_newest_of_each_picture(model)), Case.created >= since)
         .order_by(Case.sha256)
     ).all()
@@ -134,6 +93,7 @@ def recent(session: Session, model: str) -> Recent:
     views = [row[2] or [row[1]] * ORIENTATIONS for row in rows]  # older cases have none
     return Recent(
         [row[0] for row in rows],
+        [row[5] for row in rows],
         np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, len(CODES)),
         np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
         [row[4] for row in rows],
@@ -183,9 +143,11 @@ def summarise(found: Evidence) -> Measured | None:
         other=int((~inside).sum()),
         claimed=float(p.max(axis=1).mean()),
         accuracy=_interval(
-            tp.metrics.bootstrap(tp.metrics.accuracy, logits, labels, groups=lesions)
+            tp.metrics.bootstrap(tp.metrics.accuracy, logits, labels, groups=lesions, level=LEVEL)
         ),
-        ece=_interval(tp.metrics.bootstrap(tp.metrics.ece, logits, labels, groups=lesions)),
+        ece=_interval(
+            tp.metrics.bootstrap(tp.metrics.ece, logits, labels, groups=lesions, level=LEVEL)
+        ),
         brier=float(tp.metrics.brier(logits, labels)),
         nll=float(tp.metrics.nll(logits, labels)),
         bins=_bins(p.max(axis=1), right),
@@ -200,37 +162,6 @@ def summarise(found: Evidence) -> Measured | None:
 def _newest_of_each_picture(model: str) -> Any:
     judged = select(func.max(Case.id)).where(Case.model == model, Case.rule != FOREIGN)
     return judged.group_by(Case.sha256)
-
-
-def _compare(week: str, logits: NDArray[np.float64], active: Active) -> Week:
-    p = calibrated(active.map_row.artefact, logits)
-    past, n = active.map_row.reference, len(p)
-    mix = np.bincount(p.argmax(axis=1), minlength=len(CODES)) / n
-    distance = 0.5 * np.abs(mix - past["mix"]).sum()
-    limit = _chance_distance(n, past["rows"], tuple(past["mix"]))
-    confidence = p.max(axis=1).mean()
-    change = confidence - past["confidence"]
-    error = past["deviation"] * np.sqrt(1 / n + 1 / past["rows"])
-    confidence_limit = 3.29 * error  # the normal quantile of FALSE_ALARM, both sides
-    drift = distance > limit or abs(change) > confidence_limit
-    return Week(
-        week=week,
-        cases=n,
-        distance=float(distance),
-        limit=limit,
-        confidence=float(confidence),
-        confidence_change=float(change),
-        confidence_limit=float(confidence_limit),
-        state="few" if n < LEAST_PER_WEEK else "drift" if drift else "steady",
-    )
-
-
-@lru_cache(maxsize=256)
-def _chance_distance(n: int, rows: int, mix: tuple[float, ...]) -> float:
-    """Distance between the mixes of n and of ``rows`` cases that chance exceeds seldom enough."""
-    rng = np.random.default_rng(n)
-    here, there = (rng.multinomial(size, mix, DRAWS) / size for size in (n, rows))
-    return float(np.quantile(0.5 * np.abs(here - there).sum(axis=1), 1 - FALSE_ALARM))
 
 
 def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[dict[str, float]]:

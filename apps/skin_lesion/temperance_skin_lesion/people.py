@@ -1,7 +1,9 @@
 """Accounts: names, roles, passwords (Argon2id), sessions and limits on guessing.
 
 A record without accounts belongs to whoever sits at the machine: everything is done as `LOCAL`, and
-the server listens to the loopback address only. With the first account, everybody logs in.
+the server listens to the loopback address only. With the first account, everybody logs in. Where an
+identity provider is configured (`temperance_skin_lesion.web.oidc`), everybody logs in from the
+start, and the accounts of its people are made and changed by `log_in_from`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ __all__ = [
     "User",
     "add",
     "change",
+    "has_passwords",
     "log_in",
+    "log_in_from",
     "log_out",
     "who",
 ]
@@ -86,10 +90,7 @@ def decoy() -> str:
 
 def add(store: Store, name: str, role: str, password: str, by: str) -> None:
     """Add an account."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{1,63}", name) or name == LOCAL.name:
-        raise AccountError(
-            f"name must have 2 to 64 letters, digits or . _ @ -. Got {name[:70]!r}; take another."
-        )
+    _check_name(name)
     if role not in ROLES:
         raise AccountError(f"role must be one of {', '.join(ROLES)}. Got {role!r}.")
     stored = _hashed(password)
@@ -131,6 +132,13 @@ def change(
         audit.enter(session, by, "account changed", about)
 
 
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{1,63}", name) or name == LOCAL.name:
+        raise AccountError(
+            f"name must have 2 to 64 letters, digits or . _ @ -. Got {name[:70]!r}; take another."
+        )
+
+
 def log_in(store: Store, name: str, password: str, address: str) -> str:
     """Return the secret of a new session.
 
@@ -144,7 +152,8 @@ def log_in(store: Store, name: str, password: str, address: str) -> str:
     with store.reading() as session:
         _check_attempts(session, name, address)
         person = session.scalar(select(Person).where(Person.name == name, Person.closed.is_(None)))
-    right = _matches(person.password if person else decoy(), password)
+    # An account of the identity provider has no password, and nothing equals none.
+    right = _matches((person.password if person else "") or decoy(), password)
     with store.writing() as session:
         if person is None or not right:
             session.add(Attempt(name=name[:64], address=address))
@@ -154,18 +163,54 @@ def log_in(store: Store, name: str, password: str, address: str) -> str:
         else:
             wrong = False
             session.execute(delete(Attempt).where(Attempt.name == name))
-            session.execute(delete(Login).where(Login.until < now()))
-            secret = secrets.token_urlsafe(32)
-            until = datetime.now(UTC) + timedelta(hours=HOURS)
-            session.add(
-                Login(
-                    sha256=_sha256(secret),
-                    person_id=person.id,
-                    until=until.isoformat(timespec="milliseconds"),
-                )
-            )
+            secret = _begin(session, person)
     if wrong:
         raise AccountError("That name and password do not belong together.")
+    return secret
+
+
+def log_in_from(store: Store, issuer: str, subject: str, name: str, role: str) -> str:
+    """Return the secret of a new session of somebody whom an identity provider vouches for.
+
+    The issuer and the subject say who it is: a name may be given to somebody else one day. The role
+    is the one of this moment; a changed one ends the sessions that had the former.
+    """
+    key, by = f"{issuer} {subject}", f"identity provider {issuer}"
+    with store.writing() as session:
+        person = session.scalar(select(Person).where(Person.subject == key))
+        if person is None:
+            _check_name(name)
+            if session.scalar(select(Person).where(func.lower(Person.name) == name.lower())):
+                raise AccountError(
+                    f"There is another account {name} on this server; whoever runs it can help."
+                )
+            person = Person(name=name, role=role, password="", subject=key)
+            session.add(person)
+            session.flush()
+            about = {"name": name, "role": role, "subject": key}
+            audit.enter(session, by, "account added", about)
+        elif person.closed:
+            raise AccountError(f"The account {person.name} was closed on this server.")
+        elif person.role != role:
+            person.role = role
+            session.execute(delete(Login).where(Login.person_id == person.id))
+            about = {"name": person.name, "role": role, "closed": False, "password changed": False}
+            audit.enter(session, by, "account changed", about)
+        return _begin(session, person)
+
+
+def _begin(session: Session, person: Person) -> str:
+    """Return the secret of a new session."""
+    session.execute(delete(Login).where(Login.until < now()))
+    secret = secrets.token_urlsafe(32)
+    until = datetime.now(UTC) + timedelta(hours=HOURS)
+    session.add(
+        Login(
+            sha256=_sha256(secret),
+            person_id=person.id,
+            until=until.isoformat(timespec="milliseconds"),
+        )
+    )
     return secret
 
 
@@ -175,10 +220,13 @@ def log_out(store: Store, secret: str) -> None:
         session.execute(delete(Login).where(Login.sha256 == _sha256(secret)))
 
 
-def who(store: Store, secret: str | None) -> User | None:
-    """Return who holds a session; everybody is `LOCAL` where there are no accounts."""
+def who(store: Store, secret: str | None, *, required: bool = False) -> User | None:
+    """Return who holds a session.
+
+    Everybody is `LOCAL` where there are no accounts, unless a session is ``required`` all the same.
+    """
     with store.reading() as session:
-        if session.scalar(select(Person.id).limit(1)) is None:
+        if not required and session.scalar(select(Person.id).limit(1)) is None:
             return LOCAL
         if not secret:
             return None
@@ -188,6 +236,12 @@ def who(store: Store, secret: str | None) -> User | None:
             .where(Login.sha256 == _sha256(secret), Login.until > now(), Person.closed.is_(None))
         ).first()
         return User(*found) if found else None
+
+
+def has_passwords(store: Store) -> bool:
+    """Whether anybody has an account with a password."""
+    with store.reading() as session:
+        return session.scalar(select(Person.id).where(Person.password != "").limit(1)) is not None
 
 
 def _check_attempts(session: Session, name: str, address: str) -> None:

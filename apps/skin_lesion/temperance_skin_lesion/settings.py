@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from secrets import token_urlsafe
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from temperance_skin_lesion.agreement import Agreement
 
@@ -33,11 +34,19 @@ class Settings(BaseModel):
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     agreement: Agreement = Agreement()
     demo: bool = False
+    oidc: Path | None = None
+    key: str = Field(default_factory=lambda: token_urlsafe(32), repr=False)
+    """Signs the state of a login at the identity provider, for all worker processes."""
 
     @property
     def record(self) -> Path:
         """File of the record."""
         return self.data / "assistant.sqlite3"
+
+    @property
+    def images(self) -> Path | None:
+        """Directory of the pictures that are kept."""
+        return self.data / "images" if self.keep_images else None
 
     def hand_over(self) -> None:
         """Put the settings where `taken_over` finds them in a worker process."""

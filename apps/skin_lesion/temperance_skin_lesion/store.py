@@ -55,7 +55,7 @@ __all__ = [
     "private_directory",
 ]
 
-REVISION = "0002"
+REVISION = "0003"
 """Newest migration; `temperance_skin_lesion.migrations` has one file for each."""
 
 BUSY_SECONDS = 30
@@ -233,11 +233,13 @@ class Person(Row):
     created: Mapped[str] = mapped_column(default=now)
     name: Mapped[str] = mapped_column(unique=True)
     role: Mapped[str]
-    password: Mapped[str]  # Argon2id
+    password: Mapped[str]  # Argon2id; empty where an identity provider knows the person
     closed: Mapped[str | None]
+    subject: Mapped[str | None]  # issuer and subject at the identity provider
 
     __table_args__ = (
         CheckConstraint("role IN ('reader', 'clinician', 'approver')", name="person_role"),
+        Index("person_subject", "subject", unique=True),
     )
 
 

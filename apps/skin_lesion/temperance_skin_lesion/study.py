@@ -1,48 +1,101 @@
-"""The report of a silent study: what the assistant would have done, measured by diagnoses.
+"""The report of a silent study: what the assistant would have done, estimated and measured.
 
 Cases were judged and hidden; diagnoses came later and were not influenced. Each lesion counts once,
 with the first thing that was said of it, and a melanoma counts as missed if any of its pictures was
-answered as something else. Intervals are exact for shares of lesions (Clopper and Pearson, 1934;
-90 %). Beside each measured share stands what the calibrated probabilities of all judged lesions led
-to expect before any diagnosis was known. Without a silent study, the report is of all cases.
+answered as something else.
+
+Measured shares are of diagnosed lesions, with exact intervals (Clopper and Pearson, 1934).
+Estimated shares are of all judged lesions and rest on `temperance.calibrate`, first without any
+diagnosis and then with the first 10, 30, 100 … of them: each map that may be right says how
+probable each diagnosis of each lesion is, so that every share of lesions has an expected value; an
+interval holds the differences between these maps and the chance of that many lesions.
+
+A share of melanomas or of malignant lesions hangs on how small probabilities are spread, of which
+these maps know little. It stays the same, on the other hand, where only the mix of diagnoses is
+another one, and it is measured on the validation lesions. Its estimate is therefore the smaller of
+the two, and its interval holds both. All intervals are of 90 %.
+Without a silent study, the report is of all cases.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
 
-from temperance_skin_lesion import monitor
+import temperance as tp
+from temperance_skin_lesion import clinic, monitor, weeks
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.classes import CODES, MALIGNANT, MELANOMA, OTHER
-from temperance_skin_lesion.decision import FOREIGN
-from temperance_skin_lesion.store import Case
+from temperance_skin_lesion.classes import CODES, MALIGNANT, MELANOMA, NAMES, OTHER
+from temperance_skin_lesion.decision import FOREIGN, examine
+from temperance_skin_lesion.store import Case, DiagnosisRow
 from temperance_skin_lesion.thresholds import share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy.orm import Session
+    from numpy.typing import NDArray
 
-__all__ = ["Group", "Shares", "Study", "report"]
+    from temperance_skin_lesion.agreement import Agreement
+    from temperance_skin_lesion.assistant import Assistant
+    from temperance_skin_lesion.decision import Examined
+
+__all__ = [
+    "Estimate",
+    "Group",
+    "Knowledge",
+    "Lesion",
+    "Shares",
+    "Step",
+    "Study",
+    "estimate",
+    "expected_shares",
+    "home_shares",
+    "measured_shares",
+    "report",
+]
 
 LABELS = (10, 30, 100, 300, 1000)
-"""Numbers of diagnosed lesions after which the measured shares are shown."""
+"""Numbers of diagnosed lesions after which the shares are shown."""
+
+LEAST_GAP = 30
+"""Lesions from which the gap between confidence and share right is measured."""
 
 Interval = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of lesions, each with its interval; None where there is no lesion to count."""
+    """Shares of lesions, each with its interval; None where nothing can be said.
 
-    sensitivity: Interval | None
-    referral: Interval | None
-    malignant_referral: Interval | None
-    accuracy: Interval | None
+    ``gap`` is the calibration error: the mean difference between confidence and share right.
+    """
+
+    sensitivity: Interval | None = None
+    malignant_referral: Interval | None = None
+    referral: Interval | None = None
+    accuracy: Interval | None = None
+    gap: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Shares of all judged lesions, estimated with some diagnoses or with none."""
+
+    verdict: str
+    shares: Shares
+    findings: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The study after so many diagnosed lesions."""
+
+    labels: int
+    estimated: Estimate
+    measured: Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +106,7 @@ class Group:
     judged: int
     diagnosed: int
     melanomas: int
-    expected: dict[str, float | None]
+    estimated: Estimate
     measured: Shares
 
 
@@ -62,12 +115,22 @@ class Study:
     """The whole report."""
 
     silent: bool
+    mix_stated: bool
     other: int
     everything: Group
     sites: list[Group]
     cameras: list[Group]
-    steps: list[tuple[int, Shares]] = field(default_factory=list)
+    weeks: list[weeks.Week]
+    steps: list[Step] = field(default_factory=list)
     measured: monitor.Measured | None = None
+
+
+class Knowledge(NamedTuple):
+    """What is known besides the lesions: the class mix, labelled rows, and shares of those."""
+
+    prior: Any
+    source: Any
+    home: dict[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,59 +152,87 @@ class Lesion:
         return any(c.decision == "answer" and c.predicted != MELANOMA for c in self.cases)
 
 
-def report(session: Session) -> Study | None:
+def report(assistant: Assistant, agreement: Agreement) -> Study | None:
     """Return the report, or None before anything was judged."""
-    silent = session.scalar(select(Case.id).where(Case.hidden).limit(1)) is not None
-    known = db.newest_diagnoses(session)
-    wanted = select(Case).where(Case.rule != FOREIGN, Case.hidden == silent).order_by(Case.id)
-    by_lesion: dict[str, list[Case]] = {}
-    for case in session.scalars(wanted):
-        by_lesion.setdefault(case.lesion, []).append(case)
-    if not by_lesion:
-        return None
+    with assistant.store.reading() as session:
+        newest = [session.scalar(select(func.max(table.id))) for table in (Case, DiagnosisRow)]
+        active = assistant.active(session)
+        key = ("study", active.activation, *newest)
+        if key in assistant.remembered:
+            return assistant.remembered[key]
+        silent = session.scalar(select(Case.id).where(Case.hidden).limit(1)) is not None
+        known = db.newest_diagnoses(session)
+        wanted = select(Case).where(
+            Case.rule != FOREIGN, Case.hidden == silent, Case.model == assistant.model.id
+        )
+        by_lesion: dict[str, list[Case]] = {}
+        for case in session.scalars(wanted.order_by(Case.id)):
+            by_lesion.setdefault(case.lesion, []).append(case)
+        if not by_lesion:
+            return None
+        firsts = select(DiagnosisRow.lesion, func.min(DiagnosisRow.id).label("first"))
+        rows = session.execute(firsts.group_by(DiagnosisRow.lesion))
+        order = {row.lesion: row.first for row in rows}
+        measured = monitor.summarise(monitor.evidence(session, hidden=silent))
     lesions = [
         Lesion(cases[0], cases, _label(known[name].code) if name in known else -1)
         for name, cases in by_lesion.items()
     ]
-    firsts = select(db.DiagnosisRow.lesion, func.min(db.DiagnosisRow.id).label("first"))
-    rows = session.execute(firsts.group_by(db.DiagnosisRow.lesion))
-    order = {row.lesion: row.first for row in rows}
+    # Diagnosed lesions in the order in which their diagnoses came in.
     diagnosed = sorted(
         (lesion for lesion in lesions if lesion.label >= 0), key=lambda x: order[x.first.lesion]
     )
-    return Study(
-        silent=silent,
-        other=sum(1 for name in by_lesion if name in known and known[name].code == OTHER),
-        everything=_group("all", lesions),
-        sites=_groups(lesions, lambda lesion: lesion.first.site),
-        cameras=_groups(lesions, lambda lesion: lesion.first.camera),
-        steps=[(n, _shares(diagnosed[:n])) for n in LABELS if n <= len(diagnosed)],
-        measured=monitor.summarise(monitor.evidence(session, hidden=silent)),
+    source = assistant.model.source
+    known_rows = active.judged(source.logits, source.views)
+    answered = examine(known_rows.p, active.policy, known_rows.agreement)
+    knowledge = Knowledge(
+        clinic.stated_mix(active.map_row),
+        (source.logits, source.labels),
+        home_shares(answered, source.labels, source.lesions),
     )
+    found = Study(
+        silent=silent,
+        mix_stated=knowledge.prior is not None,
+        other=sum(1 for name in by_lesion if name in known and known[name].code == OTHER),
+        everything=_group("all", lesions, knowledge),
+        sites=_groups(lesions, knowledge, lambda lesion: lesion.first.site),
+        cameras=_groups(lesions, knowledge, lambda lesion: lesion.first.camera),
+        weeks=weeks.by_week(assistant, agreement, hidden=silent),
+        steps=[
+            Step(n, estimate(lesions, diagnosed[:n], knowledge), measured_shares(diagnosed[:n]))
+            for n in LABELS
+            if n <= len(diagnosed)
+        ],
+        measured=measured,
+    )
+    assistant.remembered[key] = found
+    return found
 
 
 def _label(code: str | None) -> int:
     return CODES.index(code) if code in CODES else -1
 
 
-def _groups(lesions: Sequence[Lesion], key: Callable[[Lesion], str]) -> list[Group]:
+def _groups(
+    lesions: Sequence[Lesion], knowledge: Knowledge, key: Callable[[Lesion], str]
+) -> list[Group]:
     names = sorted({key(lesion) for lesion in lesions} - {""})
-    return [_group(name, [x for x in lesions if key(x) == name]) for name in names]
+    return [_group(name, [x for x in lesions if key(x) == name], knowledge) for name in names]
 
 
-def _group(name: str, lesions: Sequence[Lesion]) -> Group:
+def _group(name: str, lesions: Sequence[Lesion], knowledge: Knowledge) -> Group:
     known = [lesion for lesion in lesions if lesion.label >= 0]
     return Group(
         name=name,
         judged=len(lesions),
         diagnosed=len(known),
         melanomas=sum(lesion.label == MELANOMA for lesion in known),
-        expected=_expected(lesions),
-        measured=_shares(known),
+        estimated=estimate(lesions, [], knowledge),
+        measured=measured_shares(known),
     )
 
 
-def _shares(known: Sequence[Lesion]) -> Shares:
+def measured_shares(known: Sequence[Lesion]) -> Shares:
     """Measure shares on lesions whose diagnosis is known."""
 
     def share(found: list[bool]) -> Interval | None:
@@ -149,21 +240,110 @@ def _shares(known: Sequence[Lesion]) -> Shares:
 
     return Shares(
         sensitivity=share([not x.missed for x in known if x.label == MELANOMA]),
-        referral=share([x.referred for x in known]),
         malignant_referral=share([x.referred for x in known if x.label in MALIGNANT]),
+        referral=share([x.referred for x in known]),
         accuracy=share([x.first.predicted == x.label for x in known]),
+        gap=_measured_gap(known) if len(known) >= LEAST_GAP else None,
     )
 
 
-def _expected(lesions: Sequence[Lesion]) -> dict[str, float | None]:
-    """Return what calibrated probabilities lead to expect, without any diagnosis."""
-    p = np.array([lesion.first.probabilities for lesion in lesions])
-    melanoma, malignant = p[:, MELANOMA], p[:, MALIGNANT].sum(axis=1)
-    kept = np.array([not lesion.missed for lesion in lesions])
-    referred = np.array([lesion.referred for lesion in lesions])
+def _measured_gap(known: Sequence[Lesion]) -> Interval:
+    logits = tp.from_probabilities(np.array([x.first.probabilities for x in known]))
+    labels = np.array([x.label for x in known])
+    found = tp.metrics.bootstrap(tp.metrics.ece, logits, labels, level=monitor.LEVEL)
+    return found.value, found.low, found.high
+
+
+def estimate(
+    lesions: Sequence[Lesion], diagnosed: Sequence[Lesion], knowledge: Knowledge
+) -> Estimate:
+    """Estimate the shares of all ``lesions`` with the labels of ``diagnosed`` ones."""
+    logits = _logits(lesions)
+    labelled = (_logits(diagnosed), [x.label for x in diagnosed]) if diagnosed else None
+    prior, source, home = knowledge
+    cal = tp.calibrate(logits, prior=prior, source=source, labelled=labelled, classes=NAMES)
+    findings = tuple(f.to_dict() for f in cal.findings if f.severity != "note")
+    if cal.verdict == "refused":
+        return Estimate(cal.verdict, Shares(), findings)
+    maps = cal.details["plausible"]
+    truths = np.array(
+        [
+            tp.BiasedTemperature(t, np.array(b)).predict_proba(logits)
+            for t, b in zip(maps["temperatures"], maps["biases"], strict=True)
+        ]
+    )
+    shares = expected_shares(lesions, truths, np.array(maps["weights"]))
+    cautious = {name: _both(getattr(shares, name), found) for name, found in home.items()}
+    return Estimate(cal.verdict, replace(shares, **cautious), findings)
+
+
+def home_shares(
+    said: Examined, labels: NDArray[np.int64], lesions: NDArray[np.int64]
+) -> dict[str, Interval]:
+    """Measure on labelled rows what does not change with the mix of diagnoses, by lesion."""
+    missed = said.answered & (said.predicted != MELANOMA)
+
+    def share(wrong: NDArray[np.bool_], of: NDArray[np.bool_]) -> Interval:
+        n = len(np.unique(lesions[of]))
+        return share_interval(n - len(np.unique(lesions[of & wrong])), n)
+
     return {
-        "sensitivity": float((melanoma * kept).sum() / melanoma.sum()),
-        "referral": float(referred.mean()),
-        "malignant_referral": float((malignant * referred).sum() / malignant.sum()),
-        "accuracy": float(p.max(axis=1).mean()),
+        "sensitivity": share(missed, labels == MELANOMA),
+        "malignant_referral": share(said.answered, np.isin(labels, MALIGNANT)),
     }
+
+
+def _both(here: Interval | None, home: Interval) -> Interval | None:
+    return (
+        None
+        if here is None
+        else (min(here[0], home[0]), min(here[1], home[1]), max(here[2], home[2]))
+    )
+
+
+def _logits(lesions: Sequence[Lesion]) -> NDArray[np.float64]:
+    return np.array([x.first.logits for x in lesions], dtype=np.float64).reshape(-1, len(CODES))
+
+
+def expected_shares(
+    lesions: Sequence[Lesion], truths: NDArray[np.float64], weights: NDArray[np.float64]
+) -> Shares:
+    """Return the shares of lesions whose diagnoses have probabilities ``truths`` (maps, n, 7)."""
+    kept = np.array([not x.missed for x in lesions])
+    referred = np.array([x.referred for x in lesions])
+    said = np.array([x.first.predicted for x in lesions])
+    claimed = np.array([x.first.probabilities for x in lesions])[np.arange(len(said)), said]
+    melanoma, malignant = truths[..., MELANOMA], truths[..., MALIGNANT].sum(axis=2)
+    right = truths[:, np.arange(len(said)), said]
+
+    def share(found: NDArray[Any], of: NDArray[Any]) -> Interval | None:
+        counts = of.sum(axis=1)
+        expected = float(weights @ counts / weights.sum())
+        if expected < 1:  # of less than one lesion, no share is known
+            return None
+        return _over(weights, (found * of).sum(axis=1) / counts, expected)
+
+    gaps = np.array([clinic.gap(claimed, one) for one in right])
+    return Shares(
+        sensitivity=share(kept, melanoma),
+        malignant_referral=share(referred, malignant),
+        referral=share_interval(int(referred.sum()), len(referred)),
+        accuracy=share(right, np.ones_like(right)),
+        gap=_over(weights, gaps),
+    )
+
+
+def _over(
+    weights: NDArray[np.float64], values: NDArray[np.float64], count: float | None = None
+) -> Interval:
+    """Return a share and its interval over maps; ``count`` lesions add their chance to it."""
+    order = np.argsort(values, kind="stable")
+    weight = weights[order] / weights.sum()
+    tail = (1 - monitor.LEVEL) / 2
+    low, high = np.interp([tail, 1 - tail], np.cumsum(weight) - weight / 2, values[order])
+    value, error = float(weight @ values[order]), 0.0
+    if count is not None:
+        smooth = (count * value + 1) / (count + 2)  # all of ten is not all of a thousand
+        error = 1.645 * float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
+    down, up = (float(np.hypot(max(d, 0.0), error)) for d in (value - low, high - value))
+    return value, max(value - down, 0.0), min(value + up, 1.0)

@@ -14,7 +14,7 @@ from temperance_skin_lesion.store import Case, DiagnosisRow, count
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-__all__ = ["Filter", "cases", "counts", "neighbours", "total"]
+__all__ = ["Filter", "Worklist", "cases", "counts", "neighbours", "total"]
 
 
 class Filter(BaseModel):
@@ -32,9 +32,15 @@ class Filter(BaseModel):
     def query(self, **changes: Any) -> str:
         """Return the filter as the query of an address; what is not set is left out."""
         values = {**self.model_dump(), **changes}
-        default = Filter()
+        default = type(self)()
         kept = {k: v for k, v in values.items() if v != getattr(default, k)}
         return f"?{urlencode(kept)}" if kept else ""
+
+
+class Worklist(Filter):
+    """What is still to be done: without a diagnosis, unless asked for otherwise."""
+
+    state: Literal["", "open", "diagnosed"] = "open"
 
 
 def cases(session: Session, wanted: Filter, limit: int) -> list[Case]:
@@ -62,14 +68,21 @@ def counts(session: Session) -> dict[str, int]:
 
 
 def neighbours(session: Session, case_id: int, wanted: Filter) -> tuple[int | None, int | None]:
-    """Return the cases before and after one in the list; the first one after a case not in it."""
-    ids = list(session.scalars(_ordered(_chosen(wanted, Case.id), wanted).limit(5000)))
-    if case_id not in ids:
-        return None, ids[0] if ids else None
-    place = ids.index(case_id)
-    before = ids[place - 1] if place else None
-    after = ids[place + 1] if place + 1 < len(ids) else None
-    return before, after
+    """Return the cases before and after one in the list; the first one after a case not in it.
+
+    The case before may have a diagnosis by now: whoever pressed a wrong key finds it again.
+    """
+
+    def listed(which: Filter) -> list[int]:
+        return list(session.scalars(_ordered(_chosen(which, Case.id), which).limit(5000)))
+
+    everything = listed(wanted.model_copy(update={"state": ""}))
+    left = listed(wanted)
+    if case_id not in everything:
+        return None, left[0] if left else None
+    place, waiting = everything.index(case_id), set(left)
+    after = next((n for n in everything[place + 1 :] if n in waiting), None)
+    return everything[place - 1] if place else None, after
 
 
 def _diagnosed() -> Any:

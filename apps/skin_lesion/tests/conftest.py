@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+collect_ignore = ["every_write.py"]  # a program, which loads a model and changes it
+
 
 @pytest.fixture(scope="session")
 def model():
@@ -83,6 +85,12 @@ def listening(app):
             server.force_exit = True
 
 
+@pytest.fixture(scope="session")
+def listen():
+    """Run any application on a free port; a context that yields its address."""
+    return listening
+
+
 @pytest.fixture
 def serve(remembering):
     """Start a server for given settings; a context that yields its address."""
@@ -106,7 +114,7 @@ def server(remembering, tmp_path_factory):
 def address(server, assistant, settings):
     """Address of the server, which keeps a new record for each test."""
     app, address = server
-    app.state.assistant, app.state.settings = assistant, settings
+    app.state.assistant, app.state.settings, app.state.oidc = assistant, settings, None
     return address
 
 

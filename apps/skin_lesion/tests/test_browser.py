@@ -370,6 +370,20 @@ def test_a_kept_picture_is_shown(chromium, serve, settings, lesions):
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") == 128
         look(page, "case-kept")
+        frame = page.locator(".zoom")
+        seen = picture.bounding_box()["width"]
+        picture.click(position={"x": 10, "y": 10})  # looks nearer at that corner
+        assert picture.bounding_box()["width"] == pytest.approx(3 * seen, abs=3)
+        assert frame.evaluate("box => box.scrollLeft") == 0
+        page.keyboard.press("z")
+        assert picture.bounding_box()["width"] == pytest.approx(seen, abs=3)
+        page.keyboard.press("z")  # in the middle
+        assert frame.evaluate("box => box.scrollLeft") > 0
+        page.goto("/worklist")
+        thumb = page.locator("img.thumb")
+        expect(thumb).to_be_visible()
+        thumb.evaluate("image => image.decode()")
+        assert thumb.evaluate("image => image.naturalWidth") == 128
         page.close()
 
 
@@ -403,28 +417,38 @@ def test_people_log_in_see_what_they_may_do_and_log_out(chromium, serve, setting
         for role in people.ROLES:
             people.add(store, role, role, secret, "test")
         store.close()
-        page = chromium.new_page(base_url=address)
-        for role in people.ROLES:
-            page.goto("/worklist")
+        for role, viewport in zip(people.ROLES, (DESKTOP, PHONE, DESKTOP), strict=True):
+            walk(chromium, address, viewport, role, secret)
+
+
+def walk(chromium, address, viewport, role, secret):
+    """Log in, look at every page, and log out again."""
+    with opened(chromium, address, viewport) as page:
+        page.goto("/worklist")
+        page.get_by_label("Name").fill(role)
+        page.get_by_label("Password").fill("wrong" if role == "reader" else secret)
+        page.keyboard.press("Enter")
+        if role == "reader":
+            expect(page.get_by_role("alert")).to_contain_text("do not belong together")
+            look(page, "login")
             page.get_by_label("Name").fill(role)
-            page.get_by_label("Password").fill("wrong" if role == "reader" else secret)
+            page.get_by_label("Password").fill(secret)
             page.keyboard.press("Enter")
-            if role == "reader":
-                expect(page.get_by_role("alert")).to_contain_text("do not belong together")
-                look(page, "login")
-                page.get_by_label("Name").fill(role)
-                page.get_by_label("Password").fill(secret)
-                page.keyboard.press("Enter")
-            expect(page.locator(".me")).to_contain_text(role)
-            page.goto("/cases/1")
-            expect(page.get_by_role("button", name="Save")).to_have_count(int(role != "reader"))
-            page.goto("/rules")
-            expect(page.get_by_role("button", name="Propose these rules")).to_have_count(
-                int(role != "reader")
-            )
-            page.get_by_role("button", name="Log out").click()
-            expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
-        page.close()
+        expect(page.locator(".me")).to_contain_text(role)
+        page.goto("/cases/1")
+        expect(page.get_by_role("button", name="Save")).to_have_count(int(role != "reader"))
+        page.goto("/rules")
+        expect(page.get_by_role("button", name="Propose these rules")).to_have_count(
+            int(role != "reader")
+        )
+        for path in PAGES:
+            page.goto(path)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= viewport["width"], (role, path)
+        page.goto("/")
+        expect(page.locator("#files")).to_have_count(int(role != "reader"))
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
 
 
 def test_a_clinic_gets_its_calibration_and_can_go_back(page, tmp_path, lesions):
@@ -451,6 +475,36 @@ def test_a_clinic_gets_its_calibration_and_can_go_back(page, tmp_path, lesions):
     expect(page.get_by_role("heading", name="In use: calibration 1")).to_be_visible()
     page.get_by_role("button", name="Use again calibration 2").click()
     expect(page.get_by_role("heading", name="In use: calibration 2")).to_be_visible()
+    page.get_by_role("button", name="Fill in what was stated for calibration 2").click()
+    expect(page.locator("[data-sum]")).to_have_text("100.0")
+
+
+WATCH = """addEventListener("DOMContentLoaded", () => {
+    const line = document.querySelector("[data-loading]");
+    const keep = () => { if (!line.hidden) localStorage.setItem("said", line.textContent); };
+    new MutationObserver(keep).observe(line, { attributes: true });
+})"""
+
+
+def test_a_page_that_takes_longer_is_said_to_be_on_its_way(desktop):
+    """Playwright waits for a page on its way; another page of the same site looks meanwhile."""
+    held = []
+    desktop.add_init_script(WATCH)
+    desktop.route("**/results", lambda route: held.append(route))  # noqa: PLW0108 - a plain one
+    other = desktop.context.new_page()
+    for page in (desktop, other):
+        page.goto("/about")
+    expect(desktop.locator("[data-loading]")).to_be_hidden()
+    desktop.get_by_role("link", name="Results", exact=True).click(no_wait_after=True)
+    for _ in range(400):
+        said = other.evaluate("localStorage.getItem('said')")
+        if said:
+            break
+        other.wait_for_timeout(50)
+    assert said == "Loading…"
+    held[0].continue_()
+    desktop.wait_for_url("**/results")
+    expect(desktop.locator("[data-loading]")).to_be_hidden()
 
 
 def test_the_second_of_two_people_is_told(chromium, address, lesions):

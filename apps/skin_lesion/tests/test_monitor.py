@@ -1,8 +1,6 @@
-"""Drift and measured calibration, on cases whose truth is known by construction."""
+"""Measured calibration, on cases whose truth is known by construction."""
 
 from __future__ import annotations
-
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -15,39 +13,36 @@ from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.store import Case, DiagnosisRow
 
 
-def record(assistant, logits, *, labels=None, weeks_ago=0, repeat=1, decision="refer"):
+def record(assistant, logits, *, labels=None, decision="refer"):
     """Put cases with given logits on record, each of a lesion of its own."""
-    at = (datetime.now(UTC) - timedelta(weeks=weeks_ago)).isoformat(timespec="milliseconds")
     with assistant.store.writing() as session:
         active = assistant.active(session)
         p = active.probabilities(logits)
-        start = np.random.default_rng(len(logits) + 1000 * weeks_ago).integers(2**60)
+        start = np.random.default_rng(len(logits)).integers(2**60)
         for i, z in enumerate(logits):
-            for _ in range(repeat):
-                session.add(
-                    Case(
-                        created=at,
-                        by="test",
-                        sha256=f"{start + i:064x}",
-                        lesion=f"lesion-{start + i}",
-                        width=64,
-                        height=64,
-                        model=assistant.model.id,
-                        map_id=active.map_id,
-                        policy_id=active.policy_id,
-                        logits=[float(v) for v in z],
-                        probabilities=[float(v) for v in p[i]],
-                        predicted=int(p[i].argmax()),
-                        decision=decision,
-                        urgency="soon",
-                        rule="threshold",
-                        rules=[],
-                        why="test",
-                        views=[[float(v) for v in z]] * 8,
-                        malignant=[0.1, 0.0, 0.2],
-                        quality={},
-                    )
+            session.add(
+                Case(
+                    by="test",
+                    sha256=f"{start + i:064x}",
+                    lesion=f"lesion-{start + i}",
+                    width=64,
+                    height=64,
+                    model=assistant.model.id,
+                    map_id=active.map_id,
+                    policy_id=active.policy_id,
+                    logits=[float(v) for v in z],
+                    probabilities=[float(v) for v in p[i]],
+                    predicted=int(p[i].argmax()),
+                    decision=decision,
+                    urgency="soon",
+                    rule="threshold",
+                    rules=[],
+                    why="test",
+                    views=[[float(v) for v in z]] * 8,
+                    malignant=[0.1, 0.0, 0.2],
+                    quality={},
                 )
+            )
         session.flush()
         if labels is not None:
             for i, label in enumerate(labels):
@@ -62,63 +57,6 @@ def diagnose(session, lesion, code):
     session.add(
         DiagnosisRow(case_id=case.id, lesion=lesion, by="test", code=code, source="histology")
     )
-
-
-def weeks(assistant):
-    with assistant.store.reading() as session:
-        return monitor.weekly_drift(session, assistant.active(session))
-
-
-def test_weeks_like_the_reference_are_steady(assistant, model):
-    rng = np.random.default_rng(0)
-    for ago in range(12):
-        record(
-            assistant, model.source.logits[rng.choice(len(model.source.labels), 200)], weeks_ago=ago
-        )
-    found = weeks(assistant)
-    assert len(found) == 12
-    assert {week.state for week in found} == {"steady"}
-    assert all(0 < week.distance < week.limit for week in found)
-
-
-def test_another_mix_is_drift_and_few_cases_are_not(assistant, model):
-    rows = np.flatnonzero(model.source.labels != 1)
-    record(assistant, model.source.logits[rows[:100]])
-    record(assistant, model.source.logits[rows[:20]], weeks_ago=1)
-    newest, before = weeks(assistant)
-    assert newest.state == "drift"
-    assert newest.distance > newest.limit
-    assert before.state == "few"
-    assert newest.week > before.week
-
-
-def test_a_fall_of_confidence_alone_is_drift(assistant, model):
-    rng = np.random.default_rng(0)
-    z = model.source.logits[rng.choice(len(model.source.labels), 300)]
-    record(assistant, z / 3)
-    (week,) = weeks(assistant)
-    assert week.distance < week.limit
-    assert week.confidence_change < -week.confidence_limit
-    assert week.state == "drift"
-
-
-def test_a_picture_judged_many_times_counts_once(assistant, model):
-    record(assistant, model.source.logits[:40], repeat=5)
-    (week,) = weeks(assistant)
-    assert week.cases == 40
-
-
-def test_false_alarms_are_as_rare_as_announced(assistant, model):
-    """One week in a thousand for each of two statistics: among 500 weeks hardly ever four."""
-    rng = np.random.default_rng(1)
-    with assistant.store.reading() as session:
-        active = assistant.active(session)
-    z = model.source.logits.astype(float)
-    alarms = sum(
-        monitor._compare("w", z[rng.choice(len(z), 60)], active).state == "drift"
-        for _ in range(500)
-    )
-    assert alarms <= 4
 
 
 def test_measured_calibration_equals_what_was_put_in(assistant, model):

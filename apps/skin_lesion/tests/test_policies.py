@@ -77,6 +77,19 @@ def test_too_many_missed_melanomas_are_warned_of_and_refused(assistant):
     assert policies.compare(assistant, Policy(threshold=0.69), Agreement())["warning"] == ""
 
 
+def test_more_missed_melanomas_are_said_beside_the_button(client):
+    """Inside the agreed rate, and still more than with the rules in force."""
+    policy = client.get("/api/v1/active").json()["policy"]
+    bold = policy | {"threshold": 0.5, "melanoma_ceiling": 0.04}
+    bold["costs"] = policy["costs"] | {"missed_melanoma": 60, "missed_malignancy": 15}
+    for wanted, said in ((bold, True), (policy | {"threshold": 0.9}, False)):
+        proposed = client.post("/api/v1/policies", json={"policy": wanted}).json()
+        assert proposed["status"] == "proposed"
+        page = client.get(f"/rules/{proposed['id']}", headers={"Accept": "text/html"}).text
+        decision = page[page.index("Decision") : page.index("Accept: use them")]
+        assert ("More melanomas would be missed" in decision) is said
+
+
 def test_the_rules_of_a_new_installation_are_inside_the_agreement(assistant):
     found = policies.compare(assistant, Policy(), Agreement())
     assert found["objection"] == ""

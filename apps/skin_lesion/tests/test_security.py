@@ -139,3 +139,24 @@ def raw(client, request, headers):
     with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
         connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
         return connection.recv(1000)
+
+
+@pytest.mark.parametrize(("path", "n"), [("/", 300), ("/clinic", 300), ("/api/v1/predict", 1100)])
+def test_too_many_files_are_told_the_number_that_is_documented(client, path, n):
+    files = [("files", (f"{i}.jpg", b"x", "image/jpeg")) for i in range(n)]
+    answer = client.post(path, files=files, headers={"Accept": "text/html"})
+    assert answer.status_code == 413
+    assert "At most 200 files are taken at once" in answer.text
+
+
+def test_a_request_that_stops_half_way_is_let_go(client, monkeypatch):
+    from temperance_skin_lesion.web import security
+
+    monkeypatch.setattr(security, "STALLED_SECONDS", 0.2)
+    place = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(place, timeout=30) as line:
+        head = f"POST /api/v1/login HTTP/1.1\r\nHost: {client.base_url.netloc.decode()}\r\n"
+        line.sendall(
+            f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode()
+        )
+        assert line.recv(100).startswith(b"HTTP/1.1 408")

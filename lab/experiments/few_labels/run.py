@@ -4,10 +4,13 @@
 
 Targets are those of ``labelfree/settings.py``. Labels are random rows of the target, 0 to 1,000 and
 never more than half of it, drawn ``--draws`` times. Settings: the exact class mix, a mix counted on
-100 rows, no mix, no source, and labels alone. Rivals fit the same labels: temperature scaling (TS),
-biased temperature scaling, vector scaling with a penalty of 1, Platt scaling and isotonic
-regression of each class against the rest, and a fit penalised around the source's temperature with
-fixed errors (.5 and .5). A method that is not identified is replaced by the source's temperature.
+100 rows, no mix, no source, and labels alone; with the exact mix and without, also the rows of
+`label_next` in the place of random ones ("miss" is the error of the accuracy).
+
+Rivals fit the same labels: temperature scaling (TS), biased temperature scaling, vector scaling
+with a penalty of 1, Platt scaling and isotonic regression of each class against the rest, and a fit
+penalised around the source's temperature with fixed errors (.5 and .5). A method that is not
+identified is replaced by the source's temperature.
 
 Regret is the Brier score (sum over classes, times 1000) less that of temperature scaling with all
 labels of the target; every mean is one over families, bands are over draws. The verdict "improved"
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 COUNTS = (0, 5, 10, 30, 100, 300, 1000)
 KNOWN = ("exact mix", "mix of 100 rows", "no mix", "no source", "labels alone")
+CHOSEN = ("exact mix", "no mix")  # also with the rows of `label_next` in the place of random ones
+MOST_CHOSEN = 100  # labels of rows that `label_next` names
 DECIDED = 0.03  # a gain below this is none that anybody has to know of
 RECORD = Path(__file__).parent / "record.json"
 
@@ -146,6 +151,12 @@ def judge(target: settings.Target, draws: int) -> list[dict[str, Any]]:
             for name, given in known.items():
                 if given or few:
                     row[name] = _answer(tp.calibrate(z, **given, **few), z, y, own, best)
+            if 0 < n <= MOST_CHOSEN:
+                for name in CHOSEN:
+                    start = tp.calibrate(z, **known[name], seed=draw)
+                    rows = start.label_next(n)
+                    cal = start.update(z[rows], y[rows])
+                    row[f"{name}, label_next"] = _answer(cal, z, y, own, best)
             if n:
                 for name, predict in rivals(*pair, home).items():
                     row[name] = settings.brier(predict(z), y) - best
@@ -167,13 +178,15 @@ def _answer(
         "right": score < settings.brier(own, y),
         "decided": cal.verdict == "improved" or (gain is not None and gain.high < DECIDED),
         "covers": settings.inside(cal.accuracy, right),
+        "miss": 1.0 if cal.accuracy is None else abs(cal.accuracy.value - right),
         "covers_ece": settings.inside(cal.ece_after, error),
     }
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return means over families of what every method gives, by number of labels."""
-    names = [*KNOWN, "TS-source", "TS", "biased TS", "vector scaling", "Platt", "isotonic",
+    answers_of = [*KNOWN, *(f"{name}, label_next" for name in CHOSEN)]
+    names = [*answers_of, "TS-source", "TS", "biased TS", "vector scaling", "Platt", "isotonic",
              "around the source"]  # fmt: skip
     out: dict[str, Any] = {}
     for name in names:
@@ -189,12 +202,12 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 "low": round(min(means), 1),
                 "high": round(max(means), 1),
             }
-            if name in KNOWN:
+            if name in answers_of:
                 answers = [r[name] for r in some]
                 said = [a for a in answers if a["improved"]]
                 found |= {
                     key: round(float(np.mean([a[key] for a in answers])), 3)
-                    for key in ("covers", "covers_ece", "improved", "decided")
+                    for key in ("covers", "covers_ece", "improved", "decided", "miss")
                 }
                 found["right"] = (
                     round(float(np.mean([a["right"] for a in said])), 3) if said else None
@@ -224,11 +237,11 @@ def show(title: str, found: dict[str, Any]) -> None:
     print(f"\n{title}\n{'':20s}" + "".join(f"{n:>9d}" for n in COUNTS))
     for name, by_count in found.items():
         cells = [by_count.get(str(n)) for n in COUNTS]
-        print(f"{name:20s}" + "".join(f"{c['regret']:9.1f}" if c else " " * 9 for c in cells))
-    for key in ("covers", "covers_ece", "improved", "right", "decided", "worse than TS"):
-        for name in KNOWN:
+        print(f"{name:24s}" + "".join(f"{c['regret']:9.1f}" if c else " " * 9 for c in cells))
+    for key in ("covers", "covers_ece", "improved", "right", "decided", "worse than TS", "miss"):
+        for name in [*KNOWN, *(f"{name}, label_next" for name in CHOSEN)]:
             cells = [found[name].get(str(n), {}).get(key) for n in COUNTS]
-            print(f"{key:14s}{name:18s}" + "".join(f"{c!s:>9s}" for c in cells))
+            print(f"{key:14s}{name:24s}" + "".join(f"{c!s:>9s}" for c in cells))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ Python of an environment with NannyML. Parts:
     growing   windows whose share of shifted rows grows by a tenth each: when does it ring?
     rotation  the twelve weeks of the first-use review: digits rotated by 0, 4, … 44 degrees
     chart     false alarms of the change statistic alone, for many sizes of source and window
+    expected  how often the intervals of `Calibration.expected` hold the truth, by kind of shift
 
 Benign are the census subgroups and years, and all unshifted controls; subgroups are those of the
 income and recidivism data; all other shifts change p(y | x): other texts, sensors, noise, blur.
@@ -45,9 +46,14 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 RECORD = HERE / "records" / "monitoring.json"
+IMAGES = ("mnist_lenet5", "fashion_lenet5", "cifar_small")
 SIZE, PER_SET = 500, 2  # rows of a window, and windows of a shifted set
 QUIET_SIZE, QUIET_PER = 250, 50
 MOST_GROWING = 3  # shifts of a model
+MOST_ROWS = 3_000  # of a set whose expected metrics are judged
+MOST_CLASSES = 30  # for which areas under the curve are judged
+LEAST = 10  # rows of a class whose metrics are judged
+SURE = 0.9  # confidence above which wrong rows are counted
 METRICS = ("accuracy", "f1", "roc_auc")
 
 
@@ -73,7 +79,10 @@ def worlds(cache: Path) -> Iterator[World]:
             names = [key[14:] for key in data.files if key.startswith("target_logits_")]
             shifts = {n: (data[f"target_logits_{n}"], data[f"target_labels_{n}"]) for n in names}
             yield World(path.stem, (data["source_logits"], data["source_labels"]), shifts)
-    for family in ("mnist_lenet5", "cifar_small"):
+    for family in IMAGES:
+        if not (cache / f"{family}.npz").exists():
+            print(f"{family} is not in the cache: left out", flush=True)
+            continue
         with np.load(cache / f"{family}.npz") as data:
             keys = [key for key in data.files if key.startswith("t_")]
             y = data["labels"]
@@ -287,9 +296,12 @@ def growing(python: str, cache: Path) -> list[dict[str, Any]]:
                 labels = np.r_[home[1][old], y[new]]
                 accuracies.append(float((windows[-1].argmax(axis=1) == labels).mean()))
             mon = tp.Monitor(world.source, limits=tp.Limits(accuracy=right - 0.1))
-            kinds = [
-                {a.kind for a in mon.add(w, at=f"2026-01-{i + 1:02}").alarms}
-                for i, w in enumerate(windows)
+            found = [mon.add(w, at=f"2026-01-{i + 1:02}") for i, w in enumerate(windows)]
+            kinds = [{a.kind for a in window.alarms} for window in found]
+            inside = [
+                w.accuracy.low <= a <= w.accuracy.high
+                for w, a in zip(found, accuracies, strict=True)
+                if w.accuracy is not None
             ]
             theirs = cbpe(python, world.source, windows)
             rows.append(
@@ -297,6 +309,8 @@ def growing(python: str, cache: Path) -> list[dict[str, Any]]:
                     "world": world.name,
                     "shift": shift,
                     "lost": round(lost, 3),
+                    "windows": len(inside),
+                    "covered": sum(inside),
                     "change": next((i for i, k in enumerate(kinds) if "change" in k), None),
                     "limit": next((i for i, k in enumerate(kinds) if "limit" in k), None),
                     "cbpe": next((i for i, t in enumerate(theirs) if t["alert"]), None),
@@ -377,18 +391,86 @@ def chart() -> list[dict[str, Any]]:
     return found
 
 
+def expected(cache: Path) -> dict[str, Any]:
+    """Return how often intervals hold the truth, by kind: means over families, and their number.
+
+    The numbers of classes are means over classes with ten rows or more of the class, and as many
+    predictions. A wrong row costs 1 + its true class, by number.
+    """
+    held: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for world in worlds(cache):
+        k = world.source[0].shape[1]
+        costs = (1 + np.arange(k))[:, None] * (1 - np.eye(k))
+        for shift, (z, y) in world.shifts.items():
+            z, y = z[:MOST_ROWS], y[:MOST_ROWS]  # noqa: PLW2901
+            mix = tp.about(np.bincount(y, minlength=k) / len(y), rows=500)
+            for known, prior in (("source", None), ("source and class mix", mix)):
+                cal = tp.calibrate(z, prior, world.source)
+                if cal.verdict == "refused":
+                    continue
+                place = held.setdefault(f"{world.kind(shift)}, {known}", {})
+                for name, inside in _inside(cal, z, y, costs).items():
+                    family = world.name.split("__")[0]
+                    place.setdefault(name, {}).setdefault(family, []).append(inside)
+        print(world.name, flush=True)
+    return {
+        kind: {
+            name: round(float(np.mean([np.mean(v) for v in families.values()])), 3)
+            for name, families in metrics.items()
+        }
+        | {"sets": sum(len(v) for v in metrics["accuracy"].values())}
+        for kind, metrics in held.items()
+    }
+
+
+def _inside(cal: Any, z: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> dict[str, float]:
+    """Return the share of the intervals of a calibration that hold the truth, by metric."""
+    found, p = cal.expected(), cal.predict_proba(z)
+    predicted, k = p.argmax(axis=1), p.shape[1]
+    sure = p.max(axis=1) >= SURE
+    true = {
+        "accuracy": [(found.accuracy, np.mean(predicted == y))],
+        "cost": [(found.cost(costs), float(costs[y, predicted].mean()))],
+        "precision": [],
+        "recall": [],
+        "f1": [],
+        "auc": [],
+        "wrong above 0.9": [(found.above(SURE).wrong, np.mean(predicted[sure] != y[sure]))]
+        if sure.any()
+        else [],
+    }
+    for j in range(k):
+        there, asked = y == j, predicted == j
+        if min(there.sum(), asked.sum()) < LEAST:
+            continue
+        hits = float((there & asked).sum())
+        true["precision"].append((found.precision[j], hits / asked.sum()))
+        true["recall"].append((found.recall[j], hits / there.sum()))
+        true["f1"].append((found.f1[j], 2 * hits / (asked.sum() + there.sum())))
+        if not there.all() and k <= MOST_CLASSES:
+            true["auc"].append((found.auc[j], roc_auc_score(there, p[:, j])))
+    return {
+        name: float(np.mean([i.low <= value <= i.high for i, value in pairs if i is not None]))
+        for name, pairs in true.items()
+        if any(i is not None for i, _ in pairs)
+    }
+
+
 def main() -> None:
     """Run the parts and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nannyml", required=True)
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--only", choices=["windows", "quiet", "growing", "rotation", "chart"])
+    parser.add_argument(
+        "--only", choices=["windows", "quiet", "growing", "rotation", "chart", "expected"]
+    )
     given = parser.parse_args()
     parts = {
         "chart": chart,
         "rotation": lambda: rotation(given.nannyml),
         "quiet": lambda: quiet(given.nannyml, given.cache),
         "growing": lambda: growing(given.nannyml, given.cache),
+        "expected": lambda: expected(given.cache),
         "windows": lambda: summary(compare_windows(given.nannyml, given.cache)),
     }
     record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}

@@ -51,6 +51,7 @@ class Site:
     labels: NDArray[np.int64]
     lesions: NDArray[np.int64]
     rows: NDArray[np.int64]
+    source_lesions: NDArray[np.int64]
 
     @property
     def mix_source(self) -> NDArray[np.float64]:
@@ -79,6 +80,7 @@ def load(name: str, directory: Path) -> Site:
             file["target_labels"],
             file["target_groups"],
             file["target_rows"],
+            file["source_groups"],
         )
 
 

@@ -13,6 +13,7 @@ Examples
 
 from __future__ import annotations
 
+from temperance_lab.networks.attacks import attack
 from temperance_lab.networks.checkpoints import load_weights
 from temperance_lab.networks.ensembles import predict_ensemble, train_ensemble
 from temperance_lab.networks.ll_dropout import add_last_layer_dropout, predict_ll_dropout
@@ -39,6 +40,7 @@ __all__ = [
     "Network",
     "Recipe",
     "add_last_layer_dropout",
+    "attack",
     "build",
     "kl_divergence",
     "load_weights",

@@ -1,9 +1,11 @@
 r"""Variational inference with Flipout: Blundell et al., ICML 2015; Wen et al., ICLR 2018.
 
 Weights have the posterior :math:`q(W) = \mathcal N(\mu, \sigma^2)`, element by element, and the
-prior :math:`\mathcal N(0, \sigma_p^2)`. Training minimises, per example,
+prior :math:`\mathcal N(0, \sigma_p^2)`, with :math:`\sigma_p^2 = 2 / \mathrm{fan\ in}` unless
+another is given: the scale at which a rectified layer keeps the size of its signal (He et al.,
+ICCV 2015). Training minimises, per example,
 
-.. math:: \mathbb E_q[-\log p(y \mid x, W)] + \tfrac1n \mathrm{KL}(q \,\|\, p), \qquad
+.. math:: \mathbb E_q[-\log p(y \mid x, W)] + \tfrac{\lambda}n \mathrm{KL}(q \,\|\, p), \qquad
    \mathrm{KL} = \sum \log\frac{\sigma_p}{\sigma} + \frac{\sigma^2 + \mu^2}{2\sigma_p^2} - \frac12 .
 
 One perturbation :math:`\Delta W = \sigma \circ \epsilon` serves the whole batch, but random signs
@@ -12,8 +14,9 @@ s, r for each example make its effects nearly independent between examples (Wen 
 .. math:: y_i = \mu^\top x_i + r_i \circ \bigl(\Delta W^\top (s_i \circ x_i)\bigr) + b,
 
 so the gradient keeps its mean and loses the variance that a shared perturbation would give it.
-Biases are points and :math:`\sigma` starts near 0.05, as in the layers that Ovadia et al.,
-NeurIPS 2019, trained.
+Biases are points, and :math:`\sigma` starts at a tenth of the scale of its layer: at a constant
+0.05 the noise of a layer of a thousand inputs exceeds its signal. :math:`\lambda = 1` is the
+evidence lower bound; below it the posterior is cold (Wenzel et al., ICML 2020).
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ __all__ = [
     "train_svi",
 ]
 
-INITIAL_STD = 0.05
+INITIAL_STD = 0.1  # over the scale of the layer
 
 
 class FlipoutLinear(nn.Linear):
@@ -61,7 +64,9 @@ class FlipoutLinear(nn.Linear):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.log_std = nn.Parameter(torch.full_like(self.weight, math.log(INITIAL_STD)))
+        self.log_std = nn.Parameter(
+            torch.full_like(self.weight, math.log(INITIAL_STD * _scale(self)))
+        )
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """Mean response, and while training the perturbation with its signs."""
@@ -78,7 +83,9 @@ class FlipoutConv2d(nn.Conv2d):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.log_std = nn.Parameter(torch.full_like(self.weight, math.log(INITIAL_STD)))
+        self.log_std = nn.Parameter(
+            torch.full_like(self.weight, math.log(INITIAL_STD * _scale(self)))
+        )
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """Mean response, and while training the perturbation with its signs."""
@@ -88,6 +95,15 @@ class FlipoutConv2d(nn.Conv2d):
         delta = self.log_std.exp() * torch.randn_like(self.weight)
         r, s = _signs(mean[:, :, :1, :1]), _signs(input[:, :, :1, :1])
         return mean + r * self._conv_forward(s * input, delta, None)
+
+
+def _scale(layer: nn.Linear | nn.Conv2d) -> float:
+    """Deviation of weights that keep the size of a rectified signal: the root of 2 / fan-in."""
+    return math.sqrt(2 / layer.weight[0].numel())
+
+
+def _initial_log_std(layer: nn.Linear | nn.Conv2d) -> nn.Parameter:
+    return nn.Parameter(torch.full_like(layer.weight, math.log(INITIAL_STD * _scale(layer))))
 
 
 def _signs(like: Tensor) -> Tensor:
@@ -139,13 +155,17 @@ def _flipout_layers(network: nn.Module) -> list[FlipoutLinear | FlipoutConv2d]:
     return layers
 
 
-def kl_divergence(network: nn.Module, prior_std: float = 1.0) -> Tensor:
-    """KL divergence from the prior to the posterior, summed over all variational weights."""
+def kl_divergence(network: nn.Module, prior_std: float | None = None) -> Tensor:
+    """KL divergence from the prior to the posterior, summed over all variational weights.
+
+    Without ``prior_std`` the prior of a layer has the root of 2 / fan-in.
+    """
     total = torch.zeros(())
     for layer in _flipout_layers(network):
+        std = _scale(layer) if prior_std is None else prior_std
         second_moment = (2 * layer.log_std).exp() + layer.weight.square()
-        excess = second_moment / (2 * prior_std**2) - layer.log_std
-        total = total.to(excess.device) + (excess + (math.log(prior_std) - 0.5)).sum()
+        excess = second_moment / (2 * std**2) - layer.log_std
+        total = total.to(excess.device) + (excess + (math.log(std) - 0.5)).sum()
     return total
 
 
@@ -155,21 +175,24 @@ def train_svi(
     labels: ArrayLike,
     recipe: Recipe | str,
     *,
-    prior_std: float = 1.0,
+    prior_std: float | None = None,
+    kl_weight: float = 1.0,
     **options: Any,
 ) -> list[Epoch]:
     """Maximise the evidence lower bound of a network from `to_flipout`.
 
+    ``prior_std`` is as for `kl_divergence`, and ``kl_weight`` below 1 makes the posterior cold.
     ``options`` are those of `networks.train`; the reported loss includes the KL term.
     """
-    prior_std = check_number(prior_std, "prior_std", low=0.0, open_low=True)
-    n = len(check_images(images))
+    if prior_std is not None:
+        prior_std = check_number(prior_std, "prior_std", low=0.0, open_low=True)
+    share = check_number(kl_weight, "kl_weight", low=0.0) / len(check_images(images))
     return train(
         network,
         images,
         labels,
         recipe,
-        penalty=lambda module: kl_divergence(module, prior_std) / n,
+        penalty=lambda module: share * kl_divergence(module, prior_std),
         **options,
     )
 

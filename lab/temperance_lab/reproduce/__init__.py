@@ -17,8 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from temperance_lab.checks import check_choice
-from temperance_lab.reproduce import cost, noise, probabilistic, shift, size, tables
+from temperance_lab.reproduce import cost, foreign, noise, probabilistic, shift, size, tables
 from temperance_lab.reproduce.experiment_data import ExperimentData
+from temperance_lab.reproduce.methods import METHODS
 from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.record import Record, read, write
 
@@ -80,7 +81,13 @@ EXPERIMENTS = {
         "Future work: calibrated ensembles",
         probabilistic.combinations(),
         partial(probabilistic.groups, "combination"),
-        tuple(probabilistic.SETTINGS),
+        tuple(probabilistic.PAPER),
+    ),
+    "foreign": Experiment(
+        "Future work: foreign and attacked pictures",
+        foreign.METHODS,
+        foreign.groups,
+        tuple(foreign.GROUPS),
     ),
 }
 
@@ -89,6 +96,12 @@ def stored(name: str, records: Path) -> list[Record]:
     """Return the records of an experiment that a directory holds; none where it holds no file."""
     path = records / f"{name}.json"
     return read(path) if path.exists() else []
+
+
+def _once(record: Record, data: ExperimentData) -> bool:
+    """Whether a record is over fewer training runs than there are today."""
+    plain = record.weights is not None and record.method in METHODS  # not an ensemble or SVI
+    return plain and record.networks < len(data.runs)
 
 
 def run(
@@ -113,7 +126,7 @@ def run(
         Run only groups whose name contains this.
     methods
         Measure these again and keep the records of the others; by default, measure the methods
-        that have no record.
+        that have no record, and all of a group with fewer training runs than there are today.
     """
     experiment = EXPERIMENTS[check_choice(name, EXPERIMENTS, "name")]
     rank = {group: i for i, group in enumerate(experiment.order)}
@@ -123,6 +136,8 @@ def run(
             continue
         everything = stored(name, records)
         kept = [r for r in everything if r.group == group and r.method in column]
+        if any(_once(r, data) for r in kept) and not methods:
+            kept = []  # all methods of a group are to see the same networks
         there = {r.method for r in kept if r.needs is None}  # a missing file may have come
         asked = methods or [m for m in experiment.methods if m not in there]
         if asked:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY
 from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
@@ -130,6 +131,28 @@ def _lowest(
 
     rule = f"{NAME[metric]} of {best} lowest of {', '.join((best, *rivals))}, by {CASE[experiment]}"
     return Claim(experiment, says, rule, cases, ours)
+
+
+def _at_equal_accuracy(says: str, best: str, *, ours: bool = False) -> Claim:
+    """A method on one network is below every probabilistic method that is as accurate."""
+
+    def cases(t: RecordTable) -> Cases:
+        for group in t.groups():
+            for x in t.degrees(group):
+                for rival in BASELINES:
+                    a, b, acc, other = (
+                        t.value(group, m, metric, x)
+                        for metric in ("brier", "accuracy")
+                        for m in (best, rival)
+                    )
+                    if abs(acc - other) <= EQUAL_ACCURACY:
+                        yield a < b
+
+    rule = (
+        f"Brier of {best} below {', '.join(BASELINES)}, by setting and method whose accuracies are "
+        f"within {EQUAL_ACCURACY:g} points"
+    )
+    return Claim("probabilistic", says, rule, cases, ours)
 
 
 def _raises_accuracy(says: str, *methods: str) -> Claim:
@@ -331,6 +354,7 @@ CLAIMS = (
         margin=SMALL,
     ),
     _lowest("probabilistic", "UTS beats every probabilistic method (5.2)", "UTS", OTHERS),
+    _at_equal_accuracy("The same, at equal accuracies (5.2)", "UTS"),
     _lowest(
         "probabilistic",
         "TS-Target is the best calibrated of all (5.2)",
@@ -383,6 +407,11 @@ CLAIMS = (
         "Prior-matched scaling beats every method without labels of the target",
         "prior-matched",
         (*OTHERS, "UTS"),
+        ours=True,
+    ),
+    _at_equal_accuracy(
+        "Prior-matched scaling, T only, beats probabilistic methods at equal accuracies",
+        "prior-matched, T only",
         ours=True,
     ),
     *(

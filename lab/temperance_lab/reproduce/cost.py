@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance_lab.reproduce.experiment_data import pooled
 from temperance_lab.reproduce.methods import METHODS as FITS
 from temperance_lab.reproduce.paper_rows import Row, rows
 from temperance_lab.reproduce.protocol import draw_fifth
@@ -34,16 +35,19 @@ def groups(data: ExperimentData) -> dict[str, Callable[[Sequence[str]], list[Rec
 def _row(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[Record]:
     if not row.available(data):
         return row.missing(EXPERIMENT, methods, METRICS)
-    logits = row.logits(data)
-    shared = row.fields(logits) | {"experiment": EXPERIMENT, "caveat": CAVEAT}
+    runs = row.runs(data)
+    shared = row.fields(pooled(runs)) | {"experiment": EXPERIMENT, "caveat": CAVEAT}
     evidence = shared.pop("evidence")
-    draws = [draw_fifth(logits)(np.random.default_rng([0, i]))[0] for i in range(data.n_draws)]
+    draws = [
+        draw_fifth(runs[i % len(runs)])(np.random.default_rng([0, i]))[0]
+        for i in range(data.n_draws)
+    ]
     out = []
     for method in methods:
         FITS[method](draws[0])  # compiled code and caches are made once
         costs = np.array([_cost(method, given) for given in draws])
         for metric, values in zip(METRICS, costs.T, strict=True):
-            facts = measured(values, None, evidence)
+            facts = measured(values, None, evidence, len(runs))
             out.append(Record(**shared, **facts, method=method, metric=metric))
     return out
 

@@ -7,39 +7,33 @@ the weights, so that a second run goes straight to the methods.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax, logsumexp
 
 from temperance import InputError
-from temperance_lab.reproduce.networks import N_MEMBERS, TASKS, Task, digest, split, trained
+from temperance_lab.reproduce.networks import MEMBERS, TASKS, Task, digest, split, trained
+from temperance_lab.reproduce.protocol import Logits, draw_shifted
 from temperance_lab.reproduce.record import SHA_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from temperance_lab.datasets import Dataset
+    from temperance_lab.networks import Network
+    from temperance_lab.reproduce.protocol import Draw
 
-__all__ = ["ExperimentData", "Logits", "Shift"]
+    Images = tuple[NDArray[np.uint8], NDArray[np.generic]]
+
+__all__ = ["NO_SHIFT", "ExperimentData", "Shift", "mixed", "pooled"]
 
 SAMPLES = 10  # of random weights or masks: as many as an ensemble has members
-MEMBERS = tuple(f"member_{m:02d}" for m in range(N_MEMBERS))
-
-
-@dataclass(frozen=True, slots=True)
-class Logits:
-    """Logits and labels of a test set, its class prior, and where they come from."""
-
-    z: NDArray[np.float64]
-    y: NDArray[np.int64]
-    prior: NDArray[np.float64]
-    data: str
-    weights: str | None = None
 
 
 class Shift(NamedTuple):
@@ -61,6 +55,9 @@ class Shift(NamedTuple):
         return shifts.corrupt(images, self.name, self.degree)
 
 
+NO_SHIFT = Shift("none", 0)
+
+
 @dataclass
 class ExperimentData:
     """Everything an experiment reads: ``directory`` holds files, ``cache`` earlier results.
@@ -73,6 +70,8 @@ class ExperimentData:
     directory: Path | None = None
     quick: bool = False
     _datasets: dict[str, Dataset] = field(default_factory=dict, repr=False)
+    _weights: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    _images: tuple[tuple[str, Shift], NDArray[np.uint8]] | None = field(default=None, repr=False)
 
     @property
     def n_draws(self) -> int:
@@ -101,68 +100,114 @@ class ExperimentData:
         with as_file(shipped) as path:
             return _read(path, "", balanced=False)
 
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Names of the plain networks whose spread the figures show: five training runs."""
+        return MEMBERS[: 2 if self.quick else 5]
+
     def source(self, task: Task, kind: str) -> Logits:
         """Return logits of the validation images, which no network was trained on."""
-        return self._predicted(task, kind, Shift("validation", 0))
+
+        def held_back() -> Images:
+            data = self.dataset(task)
+            _, held = split(task, len(data.x_train))
+            return data.x_train[held], data.y_train[held]
+
+        return self.predicted(task, kind, "validation", held_back)
 
     def shifted(self, task: Task, kind: str, shift: Shift) -> Logits:
         """Return logits of the shifted test images."""
-        return self._predicted(task, kind, shift if shift.degree else Shift("none", 0))
-
-    def _predicted(self, task: Task, kind: str, shift: Shift) -> Logits:
-        names = MEMBERS if kind == "ensemble" else (kind,)
-        predict = self._predictor(task, kind, names)
-        hashes = [digest(task, name, self.cache / "networks") for name in names]
-        weights = hashes[0] if len(hashes) == 1 else _sha256("".join(hashes).encode())
-        folder = self.cache / "logits" / f"{task.name}_{kind}_{weights[:12]}"
-        path = folder / f"{shift.name}_{shift.degree}.npz"
-        if not path.exists():
-            data = self._dataset(task)
-            if shift.name == "validation":
-                _, held = split(task, len(data.x_train))
-                x, y = data.x_train[held], data.y_train[held]
-            else:
-                x, y = shift.apply(data.x_test[: task.test]), data.y_test[: task.test]
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial.npz")
-            counts = np.bincount(data.y_train)
-            np.savez(partial, logits=predict()(x), labels=y, prior=counts / counts.sum())
-            partial.replace(path)
-        with np.load(path) as held:
-            z, y, prior = held["logits"], held["labels"], held["prior"]
-        return Logits(
-            z.astype(np.float64), y.astype(np.int64), prior, _sha256(z, y), weights[:SHA_DIGITS]
+        shift = shift if shift.degree else NO_SHIFT
+        labels = self.dataset(task).y_test[: task.test]
+        return self.predicted(
+            task,
+            kind,
+            f"{shift.name}_{shift.degree}",
+            lambda: (self.test_images(task, shift), labels),
         )
 
-    def _predictor(
-        self, task: Task, kind: str, names: tuple[str, ...]
-    ) -> Callable[[], Callable[[NDArray[np.uint8]], NDArray[np.floating]]]:
-        """Train what is missing; the networks are loaded when they are needed."""
-        folder = self.cache / "networks"
-        missing = [n for n in names if not (folder / f"{task.name}_{n}.safetensors").exists()]
-        for name in missing:
-            trained(task, name, self._dataset(task), folder)
+    def draws(
+        self, task: Task, kinds: Iterable[str], shift: Shift, n: int | None = None
+    ) -> tuple[list[Draw], dict[str, Any]]:
+        """Return a function to draw for each network, and what all their records say."""
+        pairs = [(self.source(task, kind), self.shifted(task, kind, shift)) for kind in kinds]
+        draws = [draw_shifted(source, target, n=n) for source, target in pairs]
+        return draws, task.fields(pooled([target for _, target in pairs]))
 
-        def load() -> Callable[[NDArray[np.uint8]], NDArray[np.floating]]:
-            from temperance_lab import networks
+    def test_images(self, task: Task, shift: Shift) -> NDArray[np.uint8]:
+        """Return the shifted test images; those of the last shift are kept for the next network."""
+        if self._images is None or self._images[0] != (task.name, shift):
+            images = self.dataset(task).x_test[: task.test]
+            self._images = (task.name, shift), shift.apply(images)
+        return self._images[1]
 
-            loaded = [trained(task, name, self._dataset(task), folder) for name in names]
-            if kind == "ensemble":
-                return lambda x: networks.predict_ensemble(loaded, x)
-            if kind == "ll_dropout":
-                return lambda x: networks.predict_ll_dropout(loaded[0], x, SAMPLES)
-            if kind == "svi":
-                return lambda x: networks.predict_svi(loaded[0], x, SAMPLES)
-            return lambda x: networks.predict_logits(loaded[0], x)
+    def predicted(self, task: Task, kind: str, name: str, images: Callable[[], Images]) -> Logits:
+        """Return logits of labelled images, which are made only if no earlier run kept them."""
+        if kind == "ensemble":
+            return mixed([self.predicted(task, member, name, images) for member in MEMBERS])
+        weights = self.weights(task, kind)
+        path = self.cache / "logits" / f"{task.name}_{kind}_{weights}" / f"{name}.npz"
+        if not path.exists():
+            x, y = images()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial.npz")
+            np.savez(partial, logits=self._predict(task, kind, x), labels=y)
+            partial.replace(path)
+        with np.load(path) as held:
+            z, y = held["logits"], held["labels"].astype(np.int64)
+        return Logits(z.astype(np.float64), y, self.prior(task), _sha256(z, y), weights)
 
-        return load
+    def _predict(self, task: Task, kind: str, x: NDArray[np.uint8]) -> NDArray[np.floating]:
+        from temperance_lab import networks
 
-    def _dataset(self, task: Task) -> Dataset:
+        network = self.network(task, kind)
+        if kind == "ll_dropout":
+            return networks.predict_ll_dropout(network, x, SAMPLES)
+        if kind == "svi":
+            return networks.predict_svi(network, x, SAMPLES)
+        return networks.predict_logits(network, x)
+
+    def network(self, task: Task, kind: str) -> Network:
+        """Return a network, trained now if that was not done before."""
+        return trained(task, kind, self.dataset(task), self.cache / "networks")
+
+    def weights(self, task: Task, kind: str) -> str:
+        """Return the first digits of the sha256 of a finished network's weights."""
+        if (task.name, kind) not in self._weights:
+            self.network(task, kind)
+            sha256 = digest(task, kind, self.cache / "networks")
+            self._weights[task.name, kind] = sha256[:SHA_DIGITS]
+        return self._weights[task.name, kind]
+
+    def prior(self, task: Task) -> NDArray[np.float64]:
+        """Return the class mix of the training set."""
+        counts = np.bincount(self.dataset(task).y_train)
+        return counts / counts.sum()
+
+    def dataset(self, task: Task) -> Dataset:
+        """Return the images of a task, read once."""
         from temperance_lab import datasets
 
         if task.data not in self._datasets:
             self._datasets[task.data] = datasets.load(task.data, self.directory)
         return self._datasets[task.data]
+
+
+def mixed(members: Sequence[Logits]) -> Logits:
+    """Return the logarithm of the members' mean probability, a deep ensemble's prediction."""
+    log_p = logsumexp([log_softmax(m.z, axis=1) for m in members], axis=0) - np.log(len(members))
+    return replace(pooled(members), z=log_p)
+
+
+def pooled(several: Sequence[Logits]) -> Logits:
+    """Return the first of several networks' logits, with hashes of them all."""
+    if len(several) == 1:
+        return several[0]
+    return replace(
+        several[0],
+        data=_sha256(*(one.data.encode() for one in several)),
+        weights=_sha256(*(str(one.weights).encode() for one in several)),
+    )
 
 
 def _read(path: Path, prefix: str, *, balanced: bool) -> Logits:

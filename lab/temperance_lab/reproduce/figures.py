@@ -9,6 +9,7 @@ import numpy as np
 
 from temperance.report.displays.style import ink, pyplot, styled
 from temperance_lab.reproduce.paper_rows import title
+from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY, PAPER
 from temperance_lab.reproduce.record_table import RecordTable
 from temperance_lab.reproduce.size import ALL_SIZES
 
@@ -37,6 +38,8 @@ LOOK = {
     "penalised matrix": ("#009E73", "d", "--"),
     "prior-matched, T only": ("#56B4E9", "v", "-"),
     "prior-matched": ("#0072B2", "o", "-"),
+    "calibrate": ("#003B5C", "h", "-"),
+    "calibrate, 50 labels": ("#003B5C", "h", "-"),
     "TS-Target": ("#000000", "*", "--"),
     "ll-Dropout": ("#8A7F00", "P", "-"),
     "SVI": ("#CC79A7", "X", "-"),
@@ -155,8 +158,13 @@ def _curves(
     methods: Sequence[str],
     unit: float = 1.0,
     most: float = np.inf,
+    *,
+    spread: bool = False,
 ) -> dict[str, tuple[float, float]]:
-    """Draw the curves of a panel and their bands; return where each ends."""
+    """Draw the curves of a panel and their bands; return where each ends.
+
+    A band is the 95 % interval of the mean or, with ``spread``, one standard deviation of draws.
+    """
     ends = {}
     for method in methods:
         there = ((d, t.get(group, method, metric, d)) for d in t.degrees(group) if d <= most)
@@ -164,12 +172,15 @@ def _curves(
         if not x or np.isnan(unit):
             continue
         y = np.array([t.value(group, method, metric, d) for d in x]) / unit
-        sd = np.array([t.spread(group, method, metric, d) for d in x]) / unit
+        low, high = np.array([t.interval(group, method, metric, d) for d in x]).T / unit
+        if spread:
+            sd = np.array([t.spread(group, method, metric, d) for d in x]) / unit
+            low, high = y - sd, y + sd
         if len(x) == 1:  # a method without labels, which no noise of labels reaches
             x = t.degrees(group)
-            y, sd = np.repeat(y, len(x)), np.repeat(sd, len(x))
+            y, low, high = (np.repeat(each, len(x)) for each in (y, low, high))
         colour, marker, dash = LOOK[method]
-        ax.fill_between(x, y - sd, y + sd, color=colour, alpha=0.15, linewidth=0)
+        ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         ax.plot(x, y, color=colour, marker=marker, linestyle=dash, linewidth=1.2, markersize=3)
         ends[method] = (x[-1], float(y[-1]))
     return ends
@@ -180,6 +191,8 @@ def _multiples(
     metric: str,
     columns: int,
     unit: Callable[[str], float] = lambda _: 1.0,
+    *,
+    spread: bool = False,
     **scale: Any,
 ) -> tuple[Figure, list[Axes]]:
     """One panel a group on one scale, the names of the methods at the right."""
@@ -191,7 +204,7 @@ def _multiples(
         ax.set(title=title(group), **scale)
         if ax.get_yscale() == "log":
             ax.minorticks_off()
-        ends.append(_curves(t, ax, group, metric, methods, unit(group)))
+        ends.append(_curves(t, ax, group, metric, methods, unit(group), spread=spread))
     _at_the_right(axes, ends)
     return figure, axes
 
@@ -275,7 +288,8 @@ def noise(t: RecordTable) -> Figure:
     ticks = {"yticks": [0.5, 1, 2, 5, 10, 20], "yticklabels": ["0.5", "1", "2", "5", "10", "20"]}
     percent = {"xticks": [0, 0.25, 0.5], "xticklabels": ["0", "25 %", "50 %"]}
     scale = {"yscale": "log", "ylim": (0.45, 30), **ticks, **percent}
-    figure, _ = _multiples(t, "nll", 3, lambda g: t.value(g, "uncalibrated", "nll", 0), **scale)
+    base = lambda g: t.value(g, "uncalibrated", "nll", 0)  # noqa: E731
+    figure, _ = _multiples(t, "nll", 3, base, spread=True, **scale)
     figure.supxlabel("wrong labels among the calibration rows")
     figure.supylabel("NLL over uncalibrated")
     return figure
@@ -292,7 +306,7 @@ def sizes_under_shift(t: RecordTable) -> Figure:
         ax.set_xticks([30, 200, 2_000], ["30", "200", "2,000"])
         ax.minorticks_off()
         _guessing(ax, named=ax is axes[0])
-        curves = _curves(t, ax, group, "brier", methods, most=2_000)
+        curves = _curves(t, ax, group, "brier", methods, most=2_000, spread=True)
         ends.append(curves)
     _at_the_right(axes, ends)
     figure.supxlabel("calibration rows")
@@ -326,7 +340,7 @@ def sizes(t: RecordTable) -> Figure:
     rows = {"xticks": [30, 500, 10_000], "xticklabels": ["30", "500", "10,000"]}
     limits = {"xlim": (25, 13_000), "ylim": (0.2, 50)}
     scale = {"yscale": "log", "xscale": "log", **limits, **ticks, **rows}
-    figure, axes = _multiples(t, "temperature", 3, of_labels, **scale)
+    figure, axes = _multiples(t, "temperature", 3, of_labels, spread=True, **scale)
     for ax in axes:
         ax.axhline(1, color=ink(), linewidth=0.6, linestyle=":")
     figure.supxlabel("calibration rows")
@@ -335,14 +349,14 @@ def sizes(t: RecordTable) -> Figure:
 
 
 def probabilistic(t: RecordTable) -> Figure:
-    """Brier score against accuracy, a point for each method, one scale for a data set."""
-    groups = t.groups()
+    """Brier score against accuracy in the paper's settings, one scale for a data set."""
+    groups = [g for g in PAPER if g in t.groups()] or t.groups()[:8]
     figure, axes = _grid(len(groups), 4, (2.2, 2.5), sharey="row", sharex="row")
     points = []
     for ax, group in zip(axes, groups, strict=True):
         x = t.degrees(group)[0]
         some = {}
-        for method in _known(t):
+        for method in (m for m in _known(t) if m in t.methods(group)):
             a, b = (t.value(group, method, m, x) for m in ("accuracy", "brier"))
             spreads = [t.spread(group, method, m, x) for m in ("accuracy", "brier")]
             _point(ax, a, b, method, xerr=spreads[0], yerr=spreads[1])
@@ -355,6 +369,29 @@ def probabilistic(t: RecordTable) -> Figure:
     _at_the_right(axes, points)
     figure.supxlabel("accuracy, %")
     figure.supylabel("Brier score")
+    return figure
+
+
+def matched(t: RecordTable) -> Figure:
+    """Brier score of a probabilistic method minus that of UTS, against their accuracies."""
+    tops = ("UTS", "prior-matched, T only")
+    figure, axes = _grid(2, 2, (3.4, 2.8), sharey=True, sharex=True)
+    for ax, top in zip(axes, tops, strict=True):
+        for method in (m for m in BASELINES if m in t.methods()):
+            pairs = [
+                [t.value(g, method, m, x) - t.value(g, top, m, x) for m in ("accuracy", "brier")]
+                for g in t.groups()
+                for x in t.degrees(g)
+            ]
+            colour, marker, _ = LOOK[method]
+            ax.plot(*np.array(pairs).T, marker, color=colour, markersize=4, label=method)
+        ax.axhline(0, color=ink(), linewidth=0.7)
+        ax.axvspan(-EQUAL_ACCURACY, EQUAL_ACCURACY, color=ink(), alpha=0.08, linewidth=0)
+        ax.set(title=f"beside one network with {top}")
+        ax.grid(linewidth=0.3)
+    axes[0].legend(fontsize=7, frameon=False)
+    figure.supxlabel("accuracy minus that of one network, points (grey: equally accurate)")
+    figure.supylabel("Brier score minus that of one network")
     return figure
 
 
@@ -380,6 +417,23 @@ def combination(t: RecordTable) -> Figure:
     return figure
 
 
+def foreign(t: RecordTable) -> Figure:
+    """Mean confidence and accuracy over all rows, of which foreign ones are never right."""
+    groups = t.groups()
+    figure, axes = _grid(len(groups), 2, (2.9, 2.2), sharey=True)
+    ends = []
+    for ax, group in zip(axes, groups, strict=True):
+        x = t.degrees(group)
+        ends.append(_curves(t, ax, group, "confidence", _known(t)))
+        right = [t.value(group, "uncalibrated", "accuracy", d) for d in x]
+        ax.plot(x, right, color=ink(), linewidth=2.5, alpha=0.5)
+        apart = "foreign" in group
+        ax.set(title=title(group), xlabel="share of foreign rows" if apart else "grey levels")
+    _at_the_right(axes, ends)
+    figure.supylabel("mean confidence, %")
+    return figure
+
+
 FIGURES: dict[str, Callable[[RecordTable], Figure]] = {
     "table-1": table,
     "label-noise": noise,
@@ -389,5 +443,7 @@ FIGURES: dict[str, Callable[[RecordTable], Figure]] = {
     "figure-shift": shifts,
     "figure-corruptions": corruptions,
     "probabilistic": probabilistic,
+    "probabilistic-matched": matched,
     "combination": combination,
+    "foreign": foreign,
 }

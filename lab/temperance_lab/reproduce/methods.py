@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from temperance import (
     NotIdentified,
     Temperature,
+    calibrate,
     fit_attended,
     fit_matrix,
     fit_prior_matched,
@@ -32,7 +34,8 @@ __all__ = ["METHODS", "FitInput", "fit"]
 
 PENALTY = 1.0  # of penalised matrix scaling
 EARLY = 5e-3  # penalty in the place of an optimiser that stops early
-LIMIT = 1e-4  # penalty that stands for none where the likelihood has no maximum
+LIMITS = (1e-4, 1e-3, 1e-2)  # the first with a fit stands for none where there is no maximum
+FEW = 50  # labelled rows of the target
 UNIFORM = 1e4  # temperature at which every class is as likely
 
 
@@ -71,6 +74,12 @@ def _prior_matched(*, bias: bool) -> Callable[[FitInput], Map]:
     )
 
 
+def _few_labels(given: FitInput) -> Map:
+    """The product with labels of fifty rows of the target, drawn at random."""
+    few = given.target[:FEW], given.labels[:FEW]
+    return calibrate(given.target, given.prior, given.source, labelled=few).map
+
+
 METHODS: dict[str, Callable[[FitInput], Fitted]] = {
     "uncalibrated": lambda _: Temperature(1.0),
     "TS": lambda given: fit_temperature(*(given.source or (given.target, given.labels))),
@@ -85,6 +94,7 @@ METHODS: dict[str, Callable[[FitInput], Fitted]] = {
     "ATS (authors' code)": _attended("reference"),
     "prior-matched, T only": _prior_matched(bias=False),
     "prior-matched": _prior_matched(bias=True),
+    "calibrate, 50 labels": _few_labels,
     "TS-Target": lambda given: fit_temperature(given.target, given.labels),
     "histogram binning": lambda given: fit_rival("histogram binning", given.target, given.labels),
     "isotonic": lambda given: fit_rival("isotonic", given.target, given.labels),
@@ -106,11 +116,20 @@ def fit(method: str, given: FitInput) -> tuple[Fitted, str]:
     except NotIdentified:
         pass
     if method in AFFINE:
-        note = f"a penalty of {LIMIT:g} for want of a maximum"
-        return AFFINE[method](given.target, given.labels, penalty=LIMIT), note
+        return _smallest_penalty(AFFINE[method], given)
     if method in {"TS", "TS-Target"} and _worse_than_chance(given, method):
         return Temperature(UNIFORM), "every class as likely, for labels that contradict the network"
     return Temperature(1.0), "the network as it is for want of an answer"
+
+
+def _smallest_penalty(fit_affine: Callable[..., Map], given: FitInput) -> tuple[Map, str]:
+    """Return the fit under the smallest penalty that has one: rows nearly separate at 1e-4."""
+    for penalty in LIMITS[:-1]:
+        with suppress(NotIdentified):
+            fitted = fit_affine(given.target, given.labels, penalty=penalty)
+            return fitted, f"a penalty of {penalty:g} for want of a maximum"
+    fitted = fit_affine(given.target, given.labels, penalty=LIMITS[-1])
+    return fitted, f"a penalty of {LIMITS[-1]:g} for want of a maximum"
 
 
 def _worse_than_chance(given: FitInput, method: str) -> bool:

@@ -1,8 +1,9 @@
 """Networks that the experiments train, each once: kept in a directory, and loaded from there.
 
 On the training images without a validation part, which is the labelled source of the methods that
-need one. Three kinds beside the plain network: the members of a deep ensemble, last-layer dropout,
-and variational weights. A finished file is not trained again; an interrupted run goes on.
+need one. Ten plain networks, alike but for the seed, are the members of a deep ensemble, and the
+first five of them are the training runs whose spread the figures show. Beside them last-layer
+dropout and variational weights. A finished file is not trained again; an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -20,22 +21,24 @@ if TYPE_CHECKING:
 
     from temperance_lab.datasets import Dataset
     from temperance_lab.networks import Network, Recipe
-    from temperance_lab.reproduce.experiment_data import Logits
+    from temperance_lab.reproduce.protocol import Logits
 
-__all__ = ["KINDS", "TASKS", "Task", "digest", "split", "trained"]
+__all__ = ["KINDS", "MEMBERS", "TASKS", "Task", "digest", "path_of", "split", "trained"]
 
-N_MEMBERS = 10
-KINDS = ("network", "ll_dropout", "svi", *(f"member_{m:02d}" for m in range(N_MEMBERS)))
+MEMBERS = tuple(f"member_{m:02d}" for m in range(10))
+SVI_RATE = 1e-3
+KINDS = (*MEMBERS, "ll_dropout", "svi")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A network on a data set, and how long the plain one and those to be compared are trained.
+    """A network on a data set, and how long it is trained.
 
-    ``validation`` training images are held back, and the first ``test`` test images used.
-    ``kl_weight`` of the variational network is 1 in the evidence lower bound; below it the
-    posterior is cold (Wenzel et al., ICML 2020), without which 465 thousand random weights learn
-    nothing from ten thousand images.
+    ``validation`` training images are held back, and the first ``test`` test images used. The means
+    of the variational network start at the weights of the first plain network, as Krishnan et al.
+    (AAAI 2020) start theirs. ``kl_weight`` is 1 in the evidence lower bound; below it the posterior
+    is cold (Wenzel et al., ICML 2020), without which 465 thousand random weights learn nothing from
+    ten thousand images.
     """
 
     name: str
@@ -45,7 +48,7 @@ class Task:
     recipe: str
     validation: int
     test: int
-    compared_epochs: int
+    epochs: int
     kl_weight: float
 
     def fields(self, logits: Logits) -> dict[str, Any]:
@@ -58,20 +61,28 @@ class Task:
             "weights": logits.weights,
         }
 
+    def training(self, kind: str) -> str:
+        """Return in words how a network of a kind is trained."""
+        if kind != "svi":
+            return f"networks trained here, {self.epochs} epochs each"
+        return (
+            f"Flipout; means start at the first network; prior of the scale of each layer; "
+            f"Kullback-Leibler term times {self.kl_weight:g}; Adam, {self.epochs} epochs, rate "
+            f"from {SVI_RATE:g} to 0 along a cosine"
+        )
+
     def recipe_of(self, kind: str) -> Recipe:
-        """Recipe of one kind: Adam for variational weights; fewer epochs for all but the plain."""
+        """Recipe of one kind: Adam for variational weights, the task's own for all others."""
         from temperance_lab.networks import RECIPES
 
-        recipe = RECIPES[self.recipe]
-        if kind == "network":
-            return recipe
+        recipe = replace(RECIPES[self.recipe], epochs=self.epochs)
         if kind == "svi":
-            recipe = replace(recipe, optimizer="adam", learning_rate=2e-3, weight_decay=0.0)
-        return replace(recipe, epochs=self.compared_epochs)
+            recipe = replace(recipe, optimizer="adam", learning_rate=SVI_RATE, weight_decay=0.0)
+        return recipe
 
 
 TASKS = {
-    "mnist": Task("mnist", "lenet5", "mnist", 1, "lenet5-mnist", 5000, 10_000, 5, 1.0),
+    "mnist": Task("mnist", "lenet5", "mnist", 1, "lenet5-mnist", 5000, 10_000, 10, 1.0),
     "cifar10": Task(
         "cifar10", "small_cifar", "cifar10", 3, "small_cifar-cifar10", 2000, 4000, 10, 0.01
     ),
@@ -92,28 +103,24 @@ def trained(task: Task, kind: str, data: Dataset, directory: Path) -> Network:
 
     seed = KINDS.index(kind)
     network = networks.build(task.network, 10, task.channels, seed=seed)
+    path = path_of(task, kind, directory)
+    finished = path.exists() and read(path).finished
     if kind == "ll_dropout":
         networks.add_last_layer_dropout(network)
     if kind == "svi":
+        if not finished:
+            network = trained(task, MEMBERS[0], data, directory)
         networks.to_flipout(network)
-    path = path_of(task, kind, directory)
-    if path.exists() and read(path).finished:
+    if finished:
         networks.load_weights(network, path)
         return network
     learned, _ = split(task, len(data.x_train))
-    penalty = None
+    images, labels, recipe = data.x_train[learned], data.y_train[learned], task.recipe_of(kind)
+    options = {"seed": seed, "checkpoint": path}
     if kind == "svi":
-        scale = task.kl_weight / len(learned)
-        penalty = lambda module: scale * networks.kl_divergence(module)  # noqa: E731
-    networks.train(
-        network,
-        data.x_train[learned],
-        data.y_train[learned],
-        task.recipe_of(kind),
-        seed=seed,
-        checkpoint=path,
-        penalty=penalty,
-    )
+        networks.train_svi(network, images, labels, recipe, kl_weight=task.kl_weight, **options)
+    else:
+        networks.train(network, images, labels, recipe, **options)
     return network
 
 
@@ -123,5 +130,11 @@ def path_of(task: Task, kind: str, directory: Path) -> Path:
 
 
 def digest(task: Task, kind: str, directory: Path) -> str:
-    """Return the sha256 of a network's file."""
-    return hashlib.sha256(path_of(task, kind, directory).read_bytes()).hexdigest()
+    """Return the sha256 of a network's weights; a file of the same weights may differ in order."""
+    from temperance_lab.networks.checkpoints import read
+
+    total = hashlib.sha256()
+    for name, tensor in sorted(read(path_of(task, kind, directory)).network.items()):
+        total.update(name.encode())
+        total.update(tensor.contiguous().numpy().tobytes())
+    return total.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from temperance_lab.reproduce.experiment_data import pooled
 from temperance_lab.reproduce.paper_rows import Row, rows
 from temperance_lab.reproduce.protocol import draw_fifth, over_draws
 
@@ -29,12 +30,12 @@ def groups(data: ExperimentData) -> dict[str, Callable[[Sequence[str]], list[Rec
 def _row(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[Record]:
     if not row.available(data):
         return row.missing(EXPERIMENT, methods, ("nll",), setting="noise", x=0.0)
-    logits = row.logits(data)
+    runs = row.runs(data)
     records = []
     for share in SHARES:
         # The answer of a method without labels at noise 0 is its answer at every noise.
         asked = [m for m in methods if share == 0 or m in NEED_LABELS]
-        draws = over_draws(draw_fifth(logits, noise=share), asked, data.n_draws)
+        draws = over_draws([draw_fifth(one, noise=share) for one in runs], asked, data.n_draws)
         shared = {"experiment": EXPERIMENT, "setting": "noise", "x": share}
-        records += draws.records(METRICS, **shared, **row.fields(logits))
+        records += draws.records(METRICS, **shared, **row.fields(pooled(runs)))
     return records

@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from temperance_lab.reproduce.experiment_data import NO_SHIFT
 from temperance_lab.reproduce.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from temperance_lab.reproduce.experiment_data import ExperimentData, Logits
+    from temperance_lab.reproduce.experiment_data import ExperimentData
+    from temperance_lab.reproduce.protocol import Logits
 
 __all__ = ["ROWS", "Row", "reported", "rows", "title"]
 
@@ -62,15 +64,14 @@ class Row:
         """Return whether the row can be run."""
         return not self.file or data.has(self.file)
 
-    def logits(self, data: ExperimentData) -> Logits:
-        """Return the logits that stand for the row."""
+    def runs(self, data: ExperimentData) -> list[Logits]:
+        """Return the logits that stand for the row: of a file, or of each training run."""
         if self.file:
-            return data.file(self.file, self.prefix, balanced=self.balanced)
+            return [data.file(self.file, self.prefix, balanced=self.balanced)]
         if self.group == "MNIST-demo":
-            return data.shipped()
-        from temperance_lab.reproduce.experiment_data import Shift
-
-        return data.shifted(data.task("mnist"), "network", Shift("none", 0))
+            return [data.shipped()]
+        task = data.task("mnist")
+        return [data.shifted(task, kind, NO_SHIFT) for kind in data.runs]
 
     def fields(self, logits: Logits) -> dict[str, Any]:
         """Return what all records of the row say."""
@@ -127,7 +128,7 @@ ROWS = (
         caveat="linear head on EfficientNet-Lite0 features in place of ResNet50",
         here="EfficientNet",
     ),
-    Row("MNIST", "Lenet-5", "", "other weights", caveat="LeNet-5 trained here"),
+    Row("MNIST", "Lenet-5", "", "other weights", caveat="LeNet-5, five training runs here"),
     Row(
         "SVHN",
         "ResNet110",

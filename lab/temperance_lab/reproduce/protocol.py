@@ -1,4 +1,7 @@
-"""The paper's protocol: a fifth of the test rows to calibrate on, the others to judge, 20 times."""
+"""The paper's protocol: a fifth of the test rows to calibrate on, the others to judge, 20 times.
+
+Where several networks were trained alike, the 20 draws go through them in turn.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,31 @@ from temperance_lab.reproduce.methods import FitInput, fit
 from temperance_lab.reproduce.record import Record, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from temperance_lab.reproduce.experiment_data import Logits
     from temperance_lab.reproduce.methods import Fitted
 
     Judged = tuple[NDArray[np.float64], NDArray[np.int64]]
     Draw = Callable[[np.random.Generator], tuple[FitInput, Judged]]
 
-__all__ = ["Draws", "draw_fifth", "draw_shifted", "over_draws"]
+__all__ = ["Draws", "Logits", "draw_fifth", "draw_shifted", "over_draws"]
 
 METRICS = ("accuracy", "nll", "ece", "brier", "temperature")
 SHARE = 5  # a fifth
 ROWS = 2_000  # of the source at most: as many as a fifth of ten thousand
+
+
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """Logits and labels of a test set, its class prior, and where they come from."""
+
+    z: NDArray[np.float64]
+    y: NDArray[np.int64]
+    prior: NDArray[np.float64]
+    data: str
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,7 @@ class Draws:
 
     values: dict[str, dict[str, list[float]]]
     notes: dict[str, Counter[str]]
+    networks: int = 1
 
     def records(
         self,
@@ -53,7 +67,8 @@ class Draws:
             for metric in metrics:
                 if np.isnan(values[metric]).any():
                     continue  # no temperature in a vector or a matrix
-                facts = measured(values[metric], reported(method, metric), evidence)
+                printed = reported(method, metric)
+                facts = measured(values[metric], printed, evidence, self.networks)
                 facts |= {
                     "method": method,
                     "metric": metric,
@@ -64,20 +79,25 @@ class Draws:
         return out
 
 
-def over_draws(draw: Draw, methods: Iterable[str], n_draws: int, seed: int = 0) -> Draws:
-    """Fit every method on every draw. A draw depends on its number and the seed alone."""
-    methods = list(methods)
+def over_draws(
+    draws: Draw | Sequence[Draw], methods: Iterable[str], n_draws: int, seed: int = 0
+) -> Draws:
+    """Fit every method on every draw. A draw depends on its number and the seed alone.
+
+    Of several networks each has its own function to draw, and they take turns.
+    """
+    methods, turns = list(methods), [draws] if callable(draws) else list(draws)
     values = {m: {metric: [] for metric in METRICS} for m in methods}
     notes: dict[str, Counter[str]] = {m: Counter() for m in methods}
     for i in tracked(range(n_draws), "draws"):
-        given, judged = draw(np.random.default_rng([seed, i]))
+        given, judged = turns[i % len(turns)](np.random.default_rng([seed, i]))
         for method in methods:
             fitted, note = fit(method, given)
             if note:
                 notes[method][note] += 1
             for metric, value in judge(fitted, *judged).items():
                 values[method][metric].append(value)
-    return Draws(values, notes)
+    return Draws(values, notes, len(turns))
 
 
 def judge(fitted: Fitted, z: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """One record for every number: what the paper prints, what was measured, and from which bytes.
 
-The records of an experiment are one JSON file: a line for every group and degree, with the fields
-that all its records share, the names of the other fields, and a short list for each method. A cell
+The records of an experiment are one JSON file: fields that all records share, and a line for every
+group and degree, with what its records share, the names of the other fields, and a short list for
+each method. A field that is not there has its default. A cell
 that could not be run has ``reproduced`` null and says in ``needs`` which file or machine is missing
 and which command would fill it; the cell is never filled otherwise.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ EVIDENCE = {
 LEVEL = 0.95
 PRINTED_DRAWS = 20  # of the paper's means
 AGREEMENT = 2.0  # standard errors of the difference of two means
-DIGITS = 5  # significant digits of a stored number
+DIGITS = 5  # significant digits of a stored mean
+SPREAD_DIGITS = {"sd": 3, "sd_networks": 2}  # 20 draws know a spread to a sixth, 5 to a third
 SHA_DIGITS = 16  # hexadecimal digits kept of a sha256
 
 
@@ -53,11 +55,14 @@ class Record:
         ``mean`` and ``std`` that the paper prints.
     reproduced, sd, draws
         Mean and standard deviation over the draws, and their number.
+    networks, sd_networks
+        Number of training runs that the draws go through in turn, and the standard deviation of
+        their means; one run has none.
     evidence
         A key of `EVIDENCE`.
     data, weights
-        First digits of the sha256 of the logits, and of the network's file where the network was
-        trained here.
+        First digits of the sha256 of the logits, and of the network's weights where the network
+        was trained here.
     caveat, note
         How the group departs from the paper; what stood for an answer of the method, in how many
         draws.
@@ -75,6 +80,8 @@ class Record:
     reproduced: float | None = None
     sd: float | None = None
     draws: int = 0
+    networks: int = 1
+    sd_networks: float | None = None
     evidence: str = "missing"
     data: str | None = None
     weights: str | None = None
@@ -98,11 +105,16 @@ class Record:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % t-interval of the mean over draws."""
-        if self.reproduced is None or self.sd is None or self.draws < 2:
+        """95 % t-interval of the mean: over training runs where there are several, else draws.
+
+        The mean of a training run has the noise of its draws in it, so that an interval over
+        training runs covers both.
+        """
+        several = self.networks > 1
+        sd, n = (self.sd_networks, self.networks) if several else (self.sd, self.draws)
+        if self.reproduced is None or sd is None or n < 2:
             return None
-        quantile = float(stats.t.ppf((1 + LEVEL) / 2, self.draws - 1))
-        half = quantile * self.sd / math.sqrt(self.draws)
+        half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / math.sqrt(n)
         return self.reproduced - half, self.reproduced + half
 
     @property
@@ -134,29 +146,48 @@ class Record:
         return self.draws - sum(map(int, stand_ins))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it, rounded to five digits: more would be noise."""
-        return _rounded(asdict(self))
+        """Return the record as JSON has it, in digits that are more than noise."""
+        facts = asdict(self)
+        for name, digits in SPREAD_DIGITS.items():
+            facts[name] = _rounded(facts[name], digits)
+        return _rounded(facts)
 
 
 FIELDS = tuple(field.name for field in fields(Record))
-MEASURED = ("metric", "reported", "reproduced", "sd")  # fields of one cell; others are a method's
+# The version is that of the code which measured; it has no default in a file.
+DEFAULT = {f.name: f.default for f in fields(Record) if f.default is not MISSING} | {
+    "version": None
+}
+REQUIRED = {name for name in FIELDS if DEFAULT.get(name, MISSING) is MISSING} | {"version"}
+MEASURED = (
+    "metric",
+    "reported",
+    "reproduced",
+    "sd",
+    "sd_networks",
+)  # fields of one cell; others are a method's
 
 
-def measured(values: ArrayLike, reported: dict[str, float] | None, evidence: str) -> dict[str, Any]:
-    """Return the fields that follow from the values of the draws."""
-    v = np.asarray(values, np.float64)
+def measured(
+    values: ArrayLike, reported: dict[str, float] | None, evidence: str, networks: int = 1
+) -> dict[str, Any]:
+    """Return the fields that follow from the values of the draws; draw i is of network i mod n."""
+    v = np.round(np.asarray(values, np.float64), 12)  # sums in another order differ beyond
+    means = [v[i::networks].mean() for i in range(networks)]
     return {
         "reported": reported,
         "reproduced": float(v.mean()),
         "sd": float(v.std(ddof=1)),
         "draws": len(v),
+        "networks": networks,
+        "sd_networks": float(np.std(means, ddof=1)) if networks > 1 else None,
         "evidence": evidence,
     }
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: Any, digits: int = DIGITS) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{digits}g}")
     return (
         {key: _rounded(part) for key, part in value.items()} if isinstance(value, dict) else value
     )
@@ -165,44 +196,61 @@ def _rounded(value: Any) -> Any:
 def write(path: Path, records: list[Record]) -> None:
     """Write the records of an experiment, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    tables = groupby(records, key=lambda r: (r.group, r.x))
-    lines = ",\n".join(_line([r.to_dict() for r in some]) for _, some in tables)
+    rows = [record.to_dict() for record in records]
+    everywhere = _shared(rows)
+    tables = groupby(rows, key=lambda r: (r["group"], r["x"]))
+    lines = ",\n".join(_table(list(some), everywhere) for _, some in tables)
     partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    text = f'{{"shared":{_json(everywhere)},"tables":[\n{lines}\n]}}\n'
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 
-def _line(rows: list[dict[str, Any]]) -> str:
+def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields that are the same in all records."""
+    return {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)} if rows else {}
+
+
+def _table(rows: list[dict[str, Any]], everywhere: dict[str, Any]) -> str:
     """Return records of one group and degree: shared fields once, the others in columns.
 
-    A row is a method: its own fields, and then the measured fields of each metric.
+    A row is a method: its own fields, and then the measured fields of each metric. Shared fields
+    of all tables, and those that have their default, are left out.
     """
-    shared = {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)}
-    columns = [name for name in FIELDS if name not in shared and name not in MEASURED]
-    measured = [name for name in MEASURED[1:] if name not in shared]
+    alike = _shared(rows)
+    columns = [name for name in FIELDS if name not in alike and name not in MEASURED]
+    measured = [name for name in MEASURED[1:] if name not in alike]
     metrics, table = [], []
     for own, some in groupby(rows, key=lambda r: [r[c] for c in columns]):
         cells = list(some)
         metrics.append([cell["metric"] for cell in cells])
         table.append(own + [cell[name] for cell in cells for name in measured])
-    facts = {"shared": shared, "columns": columns, "measured": measured}
+    told = everywhere.keys() | {name for name, value in alike.items() if value == DEFAULT.get(name)}
+    facts = {"shared": {k: v for k, v in alike.items() if k not in told}}
+    facts |= {"columns": columns, "measured": measured}
     facts["metrics"] = metrics[0] if all(names == metrics[0] for names in metrics) else metrics
-    return json.dumps(facts | {"rows": table}, ensure_ascii=False, separators=(",", ":"))
+    return _json(facts | {"rows": table})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def read(path: Path) -> list[Record]:
     """Read the records of an experiment back."""
     records = []
-    for table in json.loads(path.read_text(encoding="utf-8")):
+    file = json.loads(path.read_text(encoding="utf-8"))
+    for table in file["tables"]:
         columns, measured, metrics = table["columns"], table["measured"], table["metrics"]
         alike = not metrics or isinstance(metrics[0], str)
+        shared = file["shared"] | table["shared"]
         for number, row in enumerate(table["rows"]):
-            own = table["shared"] | dict(zip(columns, row[: len(columns)], strict=True))
+            own = shared | dict(zip(columns, row[: len(columns)], strict=True))
             values = iter(row[len(columns) :])
             for metric in metrics if alike else metrics[number]:
                 facts = own | {"metric": metric} | {name: next(values) for name in measured}
-                if set(facts) != set(FIELDS):
-                    odd = sorted(set(facts) ^ set(FIELDS))
+                odd = sorted(set(facts) - set(FIELDS) | REQUIRED - set(facts))
+                if odd:
                     raise InputError(f"{path.name} must hold records. Fields differ: {odd}.")
                 records.append(Record(**facts))
     return records

@@ -50,3 +50,10 @@ class RecordTable:
         """Return the standard deviation over draws; NaN where the cell was not measured."""
         record = self.get(group, method, metric, x)
         return float("nan") if record is None or record.sd is None else record.sd
+
+    def interval(
+        self, group: str, method: str, metric: str, x: float | None = None
+    ) -> tuple[float, float]:
+        """Return the 95 % interval of the mean; NaN where the cell was not measured."""
+        record = self.get(group, method, metric, x)
+        return (record and record.interval) or (float("nan"), float("nan"))

@@ -2,7 +2,8 @@
 
 Each class is calibrated against the rest and the rows are scaled to sum to 1. The answer is a
 function from logits to log-probabilities: these methods are no affine maps. A probability of 0,
-which bins without a hit give, counts as 1e-6, because its logarithm has no value.
+which bins without a hit give, counts as 1e-6, because its logarithm has no value; where all are 0,
+every class is as likely.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def fit_rival(
     def calibrated(logits: NDArray[np.float64]) -> NDArray[np.float64]:
         with _silent():
             p = np.asarray(method.transform(softmax(logits, axis=1)), np.float64)
-        p = np.maximum(p, SMALLEST)
+        p = np.fmax(p, SMALLEST)  # a row of zeros comes back as NaN, divided by its sum
         return np.log(p / p.sum(axis=1, keepdims=True))
 
     return calibrated

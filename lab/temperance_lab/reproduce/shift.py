@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from temperance_lab.reproduce.experiment_data import Shift
-from temperance_lab.reproduce.protocol import draw_shifted, over_draws
+from temperance_lab.reproduce.protocol import over_draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,18 +61,17 @@ def _panel(
     methods: Sequence[str],
 ) -> list[Record]:
     task = data.task(task_name)
-    source = data.source(task, "network")
     records = []
     for degree in degrees:
-        target = data.shifted(task, "network", Shift(shift, degree))
-        draws = over_draws(draw_shifted(source, target), methods, data.n_draws)
+        turns, fields = data.draws(task, data.runs, Shift(shift, degree))
+        draws = over_draws(turns, methods, data.n_draws)
         records += draws.records(
             METRICS,
             experiment=experiment,
             group=group,
             setting=shift,
             x=degree,
-            caveat="network trained here; the paper prints no numbers for its figures",
-            **task.fields(target),
+            caveat="networks trained here; the paper prints no numbers for its figures",
+            **fields,
         )
     return records

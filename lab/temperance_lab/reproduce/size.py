@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from temperance_lab.reproduce.experiment_data import Shift
+from temperance_lab.reproduce.experiment_data import Shift, pooled
 from temperance_lab.reproduce.paper_rows import Row, rows
-from temperance_lab.reproduce.protocol import draw_fifth, draw_shifted, over_draws
+from temperance_lab.reproduce.protocol import draw_fifth, over_draws
 from temperance_lab.reproduce.shift import SHIFTS
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ SHIFTED = {
     for degree in degrees
     if degree
 }
-JUDGED = "judged on all test rows, the drawn ones among them"
-AS_MANY = "of the source as many rows, or all it has"
+JUDGED = "judged on all test rows, drawn ones too"
+AS_MANY = "as many source rows, or all"
 EXPENSIVE = 2_000  # rows beyond which ATS, whose claim is about few, is left out
 
 
@@ -47,12 +47,12 @@ def groups(data: ExperimentData) -> dict[str, Callable[[Sequence[str]], list[Rec
 def _unshifted(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[Record]:
     if not row.available(data):
         return row.missing(EXPERIMENT, methods, ("temperature",), setting="rows", x=30)
-    logits = row.logits(data)
+    runs = row.runs(data)
     records = []
-    for n in _sizes(len(logits.y)):
+    for n in _sizes(len(runs[0].y)):
         asked = [m for m in methods if m != "TS-Target" and (m != "ATS" or n <= EXPENSIVE)]
-        draws = over_draws(draw_fifth(logits, n=n), asked, data.n_draws)
-        shared: dict[str, Any] = row.fields(logits) | {
+        draws = over_draws([draw_fifth(one, n=n) for one in runs], asked, data.n_draws)
+        shared: dict[str, Any] = row.fields(pooled(runs)) | {
             "experiment": EXPERIMENT,
             "setting": "rows",
             "x": n,
@@ -65,18 +65,13 @@ def _unshifted(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[R
 def _shifted(data: ExperimentData, name: str, methods: Sequence[str]) -> list[Record]:
     task_name, shift = SHIFTED[name]
     task = data.task(task_name)
-    source = data.source(task, "network")
-    target = data.shifted(task, "network", shift)
     records = []
-    for n in _sizes(len(target.y) if name in ALL_SIZES else min(FEW, len(target.y))):
+    for n in _sizes(task.test if name in ALL_SIZES else min(FEW, task.test)):
         asked = [m for m in methods if m != "ATS"]
-        draws = over_draws(draw_shifted(source, target, n=n), asked, data.n_draws)
-        shared: dict[str, Any] = task.fields(target) | {
-            "experiment": EXPERIMENT,
-            "setting": "rows",
-            "x": n,
-        }
-        shared |= {"group": name, "caveat": f"network trained here; {JUDGED}; {AS_MANY}"}
+        turns, fields = data.draws(task, data.runs, shift, n)
+        draws = over_draws(turns, asked, data.n_draws)
+        shared: dict[str, Any] = fields | {"experiment": EXPERIMENT, "setting": "rows", "x": n}
+        shared |= {"group": name, "caveat": f"networks trained here; {JUDGED}; {AS_MANY}"}
         records += draws.records(METRICS, **shared)
     return records
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from temperance_lab.reproduce.experiment_data import pooled
 from temperance_lab.reproduce.paper_rows import Row, reported, rows
 from temperance_lab.reproduce.protocol import draw_fifth, over_draws
 
@@ -47,11 +48,11 @@ def groups(data: ExperimentData) -> dict[str, Callable[[Sequence[str]], list[Rec
 def _row(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[Record]:
     if not row.available(data):
         return row.missing(EXPERIMENT, methods, METRICS)
-    logits = row.logits(data)
-    asked = [m for m in methods if m != "BBQ" or logits.z.shape[1] <= BBQ_CLASSES]
-    draws = over_draws(draw_fifth(logits), asked, data.n_draws)
+    runs = row.runs(data)
+    asked = [m for m in methods if m != "BBQ" or runs[0].z.shape[1] <= BBQ_CLASSES]
+    draws = over_draws([draw_fifth(one) for one in runs], asked, data.n_draws)
     records = draws.records(
-        METRICS, partial(reported, row), experiment=EXPERIMENT, **row.fields(logits)
+        METRICS, partial(reported, row), experiment=EXPERIMENT, **row.fields(pooled(runs))
     )
     return [
         replace(r, caveat="; ".join(filter(None, (r.caveat, EARLY)))) if "0.005" in r.method else r

@@ -166,6 +166,19 @@ def test_the_server_held_the_load_without_an_error():
     assert record["cases_recorded"] == record["requests"] > 0
 
 
+def test_what_the_manual_says_of_the_study_is_so():
+    """With the mix stated every interval holds; ten diagnoses mend the accuracy elsewhere."""
+    clinics = record_of("study")["clinics"]
+    assert list(clinics) == list(SITES)
+    for found in clinics.values():
+        assert all(share["holds"] == 1 for share in found["mix_stated"].values())
+        ten = next(step for step in found["steps"] if step["labels"] == 10)
+        assert ten["estimated"]["accuracy"]["holds"] >= 0.9
+        assert found["mix_stated"]["accuracy"]["width"] < ten["measured"]["accuracy"]["width"]
+    nothing = clinics["vidir_molemax"]["steps"][0]["estimated"]
+    assert nothing["accuracy"]["holds"] == nothing["sensitivity"]["holds"] == 0
+
+
 def test_no_foreign_picture_of_the_record_was_answered():
     record = record_of("foreign")
     for found in record["no_lesions"].values():

@@ -95,6 +95,16 @@ def test_without_shift_there_is_no_case_of_shift():
     assert verdict(rows, "UTS is better than TS under shift (5.2)").n == 1
 
 
+def test_only_methods_of_the_same_accuracy_are_compared():
+    numbers = {"UTS": (60.0, 0.05), "ensemble": (61.5, 0.06), "SVI": (57.0, 0.04)}
+    rows = [
+        record("a", method, value, metric, 5, "probabilistic")
+        for method, values in numbers.items()
+        for metric, value in zip(("accuracy", "brier"), values, strict=True)
+    ]
+    assert verdict(rows, "The same, at equal accuracies").word == "holds in all 1"
+
+
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.says[:40])
 def test_every_claim_is_about_an_experiment_and_its_methods(claim):
     experiment = EXPERIMENTS[claim.experiment]
@@ -105,7 +115,7 @@ def test_every_claim_is_about_an_experiment_and_its_methods(claim):
     )
     records = [
         replace(
-            record("a", m, 1.0 + i, metric, x, claim.experiment),
+            record("a", m, 1.0 + 0.1 * i, metric, x, claim.experiment),
             evidence="exact",
             reported={"mean": 1.0, "std": 0.1},
         )

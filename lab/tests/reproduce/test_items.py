@@ -59,6 +59,18 @@ def test_what_is_there_is_kept_and_what_is_named_is_run_again(table, data):
             assert r.reproduced == again[r.method, r.metric]
 
 
+def test_a_group_of_fewer_training_runs_is_measured_again(table, data, tmp_path):
+    folder, _ = table
+    old = [replace(r, reproduced=7.0) for r in read(folder / "table-1.json")]
+    write(tmp_path / "table-1.json", old)
+    (_, kept), *_ = run("table-1", data, tmp_path, cells="demo")
+    assert {r.reproduced for r in kept} == {7.0}
+    write(tmp_path / "table-1.json", [replace(r, weights="0" * 16) for r in old])
+    (_, now), *_ = run("table-1", data, tmp_path, cells="demo")
+    assert len(now) == len(old)
+    assert 7.0 not in {r.reproduced for r in now}
+
+
 def test_a_row_without_its_file_says_what_it_needs(tmp_path):
     name = "CIFAR100-WideResNet40-4"
     (_, records), *_ = run(

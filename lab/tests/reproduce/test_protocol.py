@@ -126,3 +126,14 @@ def test_a_shift_of_degree_zero_is_none():
     assert Shift("rotation", 0).apply(images) is images
     np.testing.assert_array_equal(Shift("rolling", 28).apply(images), images)
     assert (Shift("contrast", 5).apply(images) != images).any()
+
+
+def test_a_rival_that_gives_no_class_a_chance_means_equal_probabilities():
+    pytest.importorskip("netcal")
+    sure = np.full((3, 3), 0.001) + 0.997 * np.eye(3)
+    p = np.concatenate([sure, [[0.65, 0.30, 0.05], [0.1, 0.7, 0.2], [0.7, 0.29, 0.01]]])
+    y = np.array([0, 1, 2, 1, 1, 0])
+    # No label is of a class whose probability is as low as it is here: isotonic regression says 0.
+    between = np.log([[0.62, 0.28, 0.10]])
+    answer = METHODS["isotonic"](FitInput(np.log(p), y, np.full(3, 1 / 3)))(between)
+    np.testing.assert_allclose(np.exp(answer), 1 / 3)

@@ -7,6 +7,10 @@ import pytest
 from scipy import stats
 
 from temperance import InputError
+from temperance_lab import networks
+from temperance_lab.networks.checkpoints import Checkpoint
+from temperance_lab.networks.checkpoints import write as write_checkpoint
+from temperance_lab.reproduce.networks import TASKS, digest, path_of
 from temperance_lab.reproduce.paper_rows import ROWS, Row, reported
 from temperance_lab.reproduce.record import Record, measured, read, write
 
@@ -47,7 +51,7 @@ def test_a_file_with_other_fields_is_refused(tmp_path):
     path = tmp_path / "records.json"
     table = {"shared": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3, 0.1]]}
     table |= {"metrics": ["nll"], "measured": ["sd"]}
-    path.write_text(json.dumps([table]))
+    path.write_text(json.dumps({"shared": {}, "tables": [table]}))
     with pytest.raises(InputError, match="Fields differ"):
         read(path)
 
@@ -58,6 +62,19 @@ def test_the_interval_is_students():
     expected = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
     assert record.interval == pytest.approx(expected)
     assert record.agrees is None
+
+
+def test_several_training_runs_make_the_interval():
+    # Four draws of each of five networks, in turn: the networks differ more than the draws.
+    rng = np.random.default_rng(2)
+    networks = rng.normal(size=5)
+    values = np.tile(networks, 4) + 0.01 * rng.normal(size=20)
+    record = Record(**CELL, **measured(values, None, "nearest", networks=5))
+    means = values.reshape(4, 5).mean(axis=0)
+    assert record.sd_networks == pytest.approx(means.std(ddof=1))
+    assert record.interval == pytest.approx(
+        stats.t.interval(0.95, 4, means.mean(), stats.sem(means))
+    )
 
 
 @pytest.mark.parametrize(("off", "agrees"), [(0.00068, True), (0.00070, False)])
@@ -85,6 +102,18 @@ def test_the_papers_tables_are_the_papers():
         assert means["UTS"] < means["uncalibrated"]
         assert reported(row, "UTS", "accuracy") == reported(row, "TS", "accuracy")
     assert reported(rows[0], "prior-matched", "nll") is None
+
+
+def test_the_hash_of_a_network_is_that_of_its_weights(tmp_path):
+    facts = {name: [1, 2, 3] for name in ("recipe", "seed", "data", "validation", "history")}
+    task, hashes = TASKS["mnist"], []
+    for i, seed in enumerate((0, 0, 0, 0, 1)):
+        weights = dict(networks.build("lenet5", 10, 1, seed=seed).state_dict())
+        checkpoint = Checkpoint(dict(list(facts.items())[i:] + list(facts.items())[:i]), weights)
+        write_checkpoint(path_of(task, "member_00", tmp_path / str(i)), checkpoint)
+        hashes.append(digest(task, "member_00", tmp_path / str(i)))
+    assert len(set(hashes[:4])) == 1
+    assert hashes[4] != hashes[0]
 
 
 def test_every_row_that_is_missing_names_its_file():

@@ -2,8 +2,6 @@
 
 Both modules have the same functions. Callers write
 
-    from temperance._core import kernels
-
     kernels.temperature_moments(logits, labels, weight, beta)
 
 and never ask which module answers. The choice is made at the first call, so that
@@ -20,10 +18,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from temperance._core import kernels_numpy
 from temperance._core.compiled_cache import find_cache
 
 if TYPE_CHECKING:
@@ -39,27 +37,29 @@ NO_CACHE = (
 )
 
 
-@cache
-def backend() -> ModuleType:
-    """Return the module that answers, chosen once for the process."""
-    from temperance._core import kernels_numpy
+def __getattr__(name: str) -> Any:
+    """Choose a module when its first function is asked for; later calls find the function here."""
+    if name not in kernels_numpy.__all__:
+        raise AttributeError(name)
+    choose()
+    return globals()[name]
 
-    if os.environ.get(SWITCH) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return kernels_numpy
-    if find_spec("numba") is None:
+
+def choose() -> None:
+    """Take all functions from the module that this process can use."""
+    chosen = _backend()
+    globals().update({name: getattr(chosen, name) for name in kernels_numpy.__all__})
+
+
+def _backend() -> ModuleType:
+    off = os.environ.get(SWITCH) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+    if off or find_spec("numba") is None:
         return kernels_numpy
     if not find_cache() and os.environ.get(SWITCH) != "1":
-        warnings.warn(NO_CACHE, RuntimeWarning, stacklevel=3)
+        warnings.warn(NO_CACHE, RuntimeWarning, stacklevel=4)
         return kernels_numpy
     try:
         from temperance._core import kernels_numba
     except ImportError:  # Numba is too old for this NumPy
         return kernels_numpy
     return kernels_numba
-
-
-def __getattr__(name: str) -> Any:
-    """Return a function of the chosen module."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(backend(), name)

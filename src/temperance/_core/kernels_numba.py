@@ -32,6 +32,7 @@ from temperance._core.sums import EvaluationSums
 
 BLOCKS_PER_CALL = 8  # kernels make no copies of a block, so that more blocks cost no memory
 CHUNK = 2_048  # numbers of an array that stays in the first-level cache
+NEAR_EDGE = 0.5 - 1e-6  # distance from the middle of a bin, in widths, that is near an edge
 SHORT = 32  # classes up to which a vector of metrics holds several rows
 ORDERS = reference.DERIVATIVES
 
@@ -380,18 +381,19 @@ def evaluation(z, labels, weight, edges):
             return scores, bins, math.nan
         for i in range(n):
             reach += abs(tops[i]) + abs(shifts[i])
-            mass[i] = weight[start + i] if weight.size else 1.0
+        if weight.size:
+            mass = weight[start : start + n]
         scores[0] += total(mass[:n])
         scores[1] += dot(mass, correct, n)
         scores[2] += dot(mass, nll, n)
         scores[3] += dot(mass, brier, n)
         for i in range(n):
             c = confidence[i]
-            place = min(np.int64(c * (last + 1)), last) if 0 < c <= 1 else 0
-            if c > edges[place + 1]:  # the product was rounded across an edge
-                place += 1
-            elif c <= edges[place] and place > 0:
-                place -= 1
+            x = c * (last + 1)
+            place = min(max(np.int64(x), 0), last)
+            if abs(x - place - 0.5) > NEAR_EDGE:  # the product may be rounded across an edge
+                place += c > edges[place + 1]
+                place -= place > 0 and c <= edges[place]
             bins[place, 0] += mass[i]
             bins[place, 1] += mass[i] * c
             bins[place, 2] += mass[i] * correct[i]

@@ -143,7 +143,7 @@ def _taylor_step(derivatives: list[float]) -> tuple[float, float]:
         change -= value / slope
         if abs(value) < 1e-15:
             break
-    if not abs(change) < 1:  # Newton's method has run away from where it was to begin
+    if not abs(change) < 1:  # Newton's method has left the neighbourhood of its start
         return _halley(c), math.inf
     return change, max(abs(c[-1]), abs(c[-2])) * abs(change) ** len(c)
 
@@ -172,8 +172,7 @@ def root_in_scale(
     ends = function(low), function(high)
     if ends[0] * ends[1] > 0:
         signs = f"the function is {ends[0]:g} and {ends[1]:g}"
-        msg = f"no solution between {low:g} and {high:g}: {signs}."
-        raise NotIdentified(msg)
+        raise NotIdentified(f"no solution between {low:g} and {high:g}: {signs}.")
     x, result = brentq(
         lambda s: function(math.exp(s)),
         math.log(low),

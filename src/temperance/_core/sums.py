@@ -26,7 +26,7 @@ class EvaluationSums:
     """Shape (3, n_bins): weight, confidence and correctness of the rows of each bin."""
     weighted: bool
     are_valid: bool = True
-    """False where a logit was unfit to compute with or a label had no column; sums are then NaN."""
+    """False where a logit was not finite or too large, or a label had no column; sums are NaN."""
 
     def __add__(self, other: EvaluationSums) -> EvaluationSums:
         return EvaluationSums(
@@ -41,7 +41,7 @@ class EvaluationSums:
 
     @classmethod
     def invalid(cls, n_bins: int) -> EvaluationSums:
-        """Return sums that say only that the values were unfit."""
+        """Return sums of rows with values that cannot be computed with."""
         nothing = np.full((3, n_bins), math.nan)
         n = math.nan
         return cls(n, n, n, n, nothing, weighted=False, are_valid=False)

@@ -1,9 +1,9 @@
 """`calibrate`: from logits, and whatever else is known, to a map with an honest verdict.
 
-The modules in the order in which they work: `problem` reads what was given, `source` and `accuracy`
-estimate, `solve` finds the map of an accuracy and a class mix, `uncertainty` gathers the maps that
+The modules in the order in which they work: `problem` reads what was given, `accuracy` estimates,
+`solve` finds the map of an accuracy and a class mix, `uncertainty` gathers the maps that
 may be right, `labels` lets labelled rows choose among them, `verdict` judges, `findings` explains,
-`details` and `result` hold the answer. `constants` has every number that decides something.
+`result` holds the answer. `constants` has every number that decides something.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 
 from temperance._core.checks import InputError, NotIdentified
 from temperance._core.stats import Interval
-from temperance.calibrate.details import describe
+from temperance.calibrate.accuracy import Source
 from temperance.calibrate.findings import Evidence, find, found
 from temperance.calibrate.labels import learn, nothing_known
 from temperance.calibrate.problem import Problem, read_problem, restrict
-from temperance.calibrate.result import Calibration, Finding
+from temperance.calibrate.result import Calibration, Finding, describe
 from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
-from temperance.calibrate.source import Source
 from temperance.calibrate.uncertainty import Plausible, plausible_maps
 from temperance.calibrate.verdict import judge
-from temperance.data.given import read_source
+from temperance.data.given import LabelledSample, read_source
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 
 __all__ = ["Calibration", "Finding", "calibrate"]
+
+MOST_SIMULATED = 4096  # labels; beyond, the width of an interval falls as one over their root
 
 
 def calibrate(
@@ -97,13 +98,39 @@ def recalibrate(problem: Problem, logits: LogitsLike, labels: LabelsLike) -> Cal
     few = read_source((logits, labels), len(problem.names), problem.names)
     absent = np.setdiff1d(few.labels, problem.active)
     if len(absent):
-        msg = (
+        raise InputError(
             f"labels must be of classes that can occur in the target. Got "
             f"{problem.names[int(absent[0])]!r}, which its prior or its logits exclude. Call "
             f"temperance.calibrate again with labelled=(logits, labels)."
         )
-        raise InputError(msg)
     return solve_problem(problem.with_labels(restrict(few, problem.active)))
+
+
+def count_labels(problem: Problem, width: float, of: str) -> int:
+    """Return how many more labels make an interval that narrow; see `Calibration.labels_needed`."""
+
+    def wide(problem: Problem, plausible: Plausible) -> float:
+        found = getattr(judge(problem, plausible), of)
+        return float(found.high - found.low)
+
+    start = plausible_maps(problem, _profile(problem)) or nothing_known(problem.n_classes)
+    now = start if problem.labelled is None else learn(problem, start)
+    p, generator = problem.sample.probabilities(*now.centre), np.random.default_rng(0)
+    rows = generator.integers(len(p), size=MOST_SIMULATED)
+    above = generator.random((MOST_SIMULATED, 1)) > p[rows].cumsum(axis=1)
+    labels = np.minimum(above.sum(axis=1), problem.n_classes - 1)
+    few, before = 1.0, wide(problem, now)
+    if before <= width:
+        return 0
+    for many in 2 ** np.arange(3, int(np.log2(MOST_SIMULATED)) + 1):
+        simulated = LabelledSample(problem.sample.z[rows[:many]], labels[:many])
+        more = problem.with_labels(simulated)
+        after = wide(more, learn(more, start))
+        if after <= width:
+            share = np.log(before / width) / np.log(before / after)
+            return int(np.ceil(few * (many / few) ** share))
+        few, before = float(many), after
+    return int(np.ceil(few * (before / width) ** 2))
 
 
 def solve_problem(problem: Problem) -> Calibration:
@@ -116,8 +143,7 @@ def solve_problem(problem: Problem) -> Calibration:
             plausible = plausible_maps(problem, source)
             if problem.labelled is not None:
                 before = None if plausible is None else judge(problem, plausible)
-                start = plausible or nothing_known(problem.n_classes)
-                plausible = learn(start, problem.labelled, bias=problem.bias)
+                plausible = learn(problem, plausible or nothing_known(problem.n_classes))
             assert plausible is not None  # noqa: S101 - TP406 was found otherwise
             judgement = judge(problem, plausible)
     except NotIdentified as error:

@@ -37,7 +37,7 @@ class Fitted:
     variance: float = 0.015
     growth: float = 0.07
     growth_without_mix: float = 0.2
-    variance_without_source: float = 0.3
+    variance_without_source: float = 0.43
     # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
     # + mix_shift * fall of the log-odds of `similar` since the source.
     mix_odds: float = 2.2
@@ -46,15 +46,16 @@ class Fitted:
     # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
     repeated_mix: float = 6.0
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
-    temperature_error: float = 0.3
-    bias_error: float = 0.3
-    bias_error_without_mix: float = 0.5
+    temperature_error: float = 0.2
+    bias_error: float = 0.4
+    # Exponent of the loss of labels: from 0, the log score, to 1, the Brier score.
+    robustness: float = 0.15
     # Error of log T where nothing but labels is known.
     temperature_error_alone: float = 1.5
     # Log evidence that errors of the bias twice or half as wide have to bring.
-    width_evidence: float = 1.5
+    width_evidence: float = 1.0
     # Share of the labels' information that intervals trust: no map of this form is quite right.
-    label_information: float = 0.4
+    label_information: float = 0.65
 
 
 @dataclass(frozen=True)

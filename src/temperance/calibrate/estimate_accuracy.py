@@ -25,15 +25,14 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance.calibrate.accuracy import estimate_with_source
+from temperance._core.stats import normal_interval, share_interval
+from temperance.calibrate.accuracy import Source, estimate_with_source
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.source import Source
 from temperance.data import as_rows
 from temperance.data.given import draw_rows, read_source
 from temperance.methods.atc import estimate_atc, negative_entropy
 from temperance.methods.cot import estimate_cot, estimate_cott
 from temperance.methods.doc import estimate_doc
-from temperance.methods.sampling_error import normal_interval, share_interval
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:

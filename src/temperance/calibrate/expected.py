@@ -2,12 +2,13 @@
 
 Each plausible map is taken for the truth in turn: under it a row of probabilities p is of class k
 with probability p_k, so that every table of true against predicted classes has an expected value.
-Intervals hold the differences between the maps and the error of a sample of that many rows.
+Intervals hold the differences between the maps and the error of a sample of that many rows; those
+of a class hold an error of its bias too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import InputError, check_number, check_same_classes
 from temperance._core.stats import Interval
-from temperance.calibrate.constants import POLICY
+from temperance.calibrate.constants import FITTED, POLICY
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.uncertainty import interval_over
 from temperance.data import as_rows
@@ -50,6 +51,8 @@ class Answers:
         Probabilities of the map that is used.
     weights, temperatures, biases : arrays of shape (m,), (m,) and (m, K)
         The plausible maps.
+    bias_error : float
+        Standard error of the bias of a class in these maps; 0 where they differ by it already.
     """
 
     rows: Logits
@@ -59,6 +62,7 @@ class Answers:
     weights: Matrix
     temperatures: Matrix
     biases: Matrix
+    bias_error: float
 
     @cached_property
     def predicted(self) -> NDArray[np.intp]:
@@ -69,6 +73,10 @@ class Answers:
     def confidence(self) -> Matrix:
         """Return the confidence of the map."""
         return self.used.max(axis=1)
+
+    def take(self, rows: NDArray[np.intp]) -> Answers:
+        """Return some of the rows."""
+        return replace(self, rows=self.rows.take(rows), used=self.used[rows])
 
     def truths(self) -> Iterator[Matrix]:
         """Yield the probabilities of the rows by each plausible map."""
@@ -81,12 +89,17 @@ class Answers:
         place = np.arange(len(self.rows))
         return np.array([1 - truth[place, self.predicted] for truth in self.truths()])
 
-    def share(self, values: Matrix, count: float, level: float = POLICY.level) -> Interval:
-        """Return a share among so many rows; ``values`` are the shares by map."""
+    def share(
+        self, values: Matrix, count: float, level: float = POLICY.level, other: float = 0.0
+    ) -> Interval:
+        """Return a share among so many rows; ``values`` are the shares by map.
+
+        ``other`` is a standard error that comes on top of that of the sample.
+        """
         mean = float(self.weights @ values) / float(self.weights.sum())
         smooth = (count * mean + 1) / (count + 2)  # of no wrong row in ten, none in all is not sure
         error = float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
-        return self.within(values, error, level)
+        return self.within(values, float(np.hypot(error, other)), level)
 
     def within(self, values: Matrix, error: float, level: float = POLICY.level) -> Interval:
         """Return a number between 0 and 1 with its interval, given its sampling error."""
@@ -102,26 +115,23 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
     """
     plausible: dict[str, Any] | None = cal.details["plausible"]
     if cal.verdict == "refused":
-        msg = (
-            f"{name} needs a calibration that was not refused: without a map that can be believed, "
+        raise InputError(
+            f"{name} needs a calibration that was not refused: the data support no map, and "
             "nothing is expected of its answers. Follow the advice of its findings, or give "
             "labelled=(logits, labels) to temperance.calibrate."
         )
-        raise InputError(msg)
     if plausible is None:
-        msg = (
+        raise InputError(
             f"{name} needs at most 2,000 classes. Got {cal.details['n_classes']:,}: take the "
             "accuracy of the calibration, which is known for any number of classes."
         )
-        raise InputError(msg)
     problem, k = cal._problem, int(cal.details["n_classes"])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     if logits is None and problem is None:
         way_out = "Pass logits." if name == "expected" else "Call temperance.calibrate again."
-        msg = (
+        raise InputError(
             f"{name} needs the rows that the calibration was fitted on, and a file has none of "
             f"them. {way_out}"
         )
-        raise InputError(msg)
     if problem is not None:
         active = problem.active
     else:  # a class that cannot occur is given no probability
@@ -143,7 +153,13 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         weights=np.array(plausible["weights"]),
         temperatures=np.array(plausible["temperatures"]),
         biases=np.array(plausible["biases"])[:, active],
+        bias_error=_bias_error(cal),
     )
+
+
+def _bias_error(cal: Calibration) -> float:
+    """Return the error of a class bias that plausible maps without labels leave out."""
+    return 0.0 if cal.details["n_labelled"] else FITTED.bias_error
 
 
 class Accepted(NamedTuple):
@@ -166,7 +182,8 @@ class Expected:
     """What labels are expected to say of a calibration: the answer of `Calibration.expected`.
 
     Every interval has a level of 90 %. It holds the differences between the plausible maps, and the
-    error of a sample of that many rows. What is not known is None.
+    error of a sample of that many rows; that of a class holds an error of its bias too. What is not
+    known is None.
 
     Attributes
     ----------
@@ -301,7 +318,9 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     predicted = np.bincount(given.predicted, minlength=k) / n
     weights = given.weights / given.weights.sum()
     confusion, hits, mixes = np.zeros((k, k)), np.empty((m, k)), np.empty((m, k))
+    mean = np.zeros((n, k))
     for i, truth in enumerate(given.truths()):
+        mean += weights[i] * truth
         table = np.zeros((k, k))
         table[:, present] = np.add.reduceat(truth[order], starts, axis=0).T / n
         confusion += weights[i] * table
@@ -309,16 +328,26 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     mix = weights @ mixes
     full = np.zeros((given.n_classes, given.n_classes))
     full[np.ix_(given.active, given.active)] = confusion
+    errors = _bias_errors(given, mean, predicted)
     precision: list[Interval | None] = []
     recall: list[Interval | None] = []
     f1: list[Interval | None] = []
     for j in range(k):
         asked, there = n * float(predicted[j]), n * float(mix[j])
         hit = hits[:, j]
-        precision.append(given.share(hit / predicted[j], asked) if asked >= LEAST else None)
-        recall.append(given.share(hit / mixes[:, j], there) if there >= LEAST else None)
+        precision.append(
+            given.share(hit / predicted[j], asked, other=float(errors["precision"][j]))
+            if asked >= LEAST
+            else None
+        )
+        recall.append(
+            given.share(hit / mixes[:, j], there, other=float(errors["recall"][j]))
+            if there >= LEAST
+            else None
+        )
         both = predicted[j] + mixes[:, j]
         error = _f1_error(float(weights @ hit), float(predicted[j] + mix[j]), n)
+        error = float(np.hypot(error, errors["f1"][j]))
         known = max(asked, there) >= LEAST
         f1.append(given.within(2 * hit / both, error) if known else None)
     return Expected(
@@ -331,6 +360,26 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
         f1=_widen(given, f1),
         _answers=given,
     )
+
+
+def _bias_errors(given: Answers, mean: Matrix, predicted: Matrix) -> dict[str, Matrix]:
+    """Return the errors of precision, recall and F1 of each class that an error of its bias makes.
+
+    Half the difference between the bias of the class one standard error higher and lower, with the
+    mean probabilities of the plausible maps.
+    """
+    n, k = mean.shape
+    own = given.predicted
+    found: dict[str, list[Matrix]] = {"precision": [], "recall": [], "f1": []}
+    for side in (1, -1):
+        factor = np.exp(side * given.bias_error)
+        moved = mean * factor / (1 + mean * (factor - 1))
+        hit = np.bincount(own, moved[np.arange(n), own], k) / n
+        there = moved.sum(axis=0) / n
+        found["precision"].append(hit / np.maximum(predicted, 1 / n))
+        found["recall"].append(hit / np.maximum(there, 1e-300))
+        found["f1"].append(2 * hit / np.maximum(predicted + there, 1e-300))
+    return {name: np.abs(high - low) / 2 for name, (high, low) in found.items()}
 
 
 def _f1_error(hit: float, both: float, n: int) -> float:
@@ -392,14 +441,12 @@ def _check_costs(matrix: ArrayLike, k: int) -> Matrix:
         msg = f"matrix must be {k} x {k} numbers. Got {type(matrix).__name__} instead."
         raise InputError(msg) from None
     if costs.shape != (k, k):
-        msg = (
+        raise InputError(
             f"matrix must be {k} x {k}, true classes by predicted classes. Got shape "
             f"{costs.shape} instead."
         )
-        raise InputError(msg)
     if not np.isfinite(costs).all():
-        msg = (
+        raise InputError(
             "matrix must hold finite costs. Got NaN or infinity: put 0 where a pair costs nothing."
         )
-        raise InputError(msg)
     return costs

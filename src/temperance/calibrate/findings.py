@@ -17,20 +17,17 @@ import numpy as np
 
 from temperance.calibrate.accuracy import log_odds, share_similar
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.problem import thin
+from temperance.calibrate.problem import row_keys, thin
 from temperance.calibrate.result import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from temperance.calibrate.accuracy import Source
     from temperance.calibrate.problem import Problem
-    from temperance.calibrate.source import Source
     from temperance.calibrate.uncertainty import Plausible
     from temperance.calibrate.verdict import Judgement
 
-BLOCK = 256  # rows that are hashed at a time
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
 STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given
 SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
@@ -403,28 +400,15 @@ def _rows_shared(e: Evidence) -> Iterator[Finding]:
     """
     if e.problem.source is None:
         return
-    source, target = e.problem.source.logits, e.problem.raw[:, e.problem.active]
-    with np.errstate(over="ignore"):  # rows that overflow alike are counted as the same
-        rows, others = (np.ascontiguousarray(z, dtype=np.float32) for z in (source, target))
-    own, here = _row_hashes(rows), _row_hashes(others)
+    own = row_keys(e.problem.source.logits)
+    here = row_keys(e.problem.raw[:, e.problem.active])
     _, times = np.unique(own, return_counts=True)
     share = float(np.isin(here, own).mean())
-    chance = float(times[times > 1].sum()) / len(rows)
-    error = np.sqrt((chance + 1 / len(rows)) / len(others))
+    chance = float(times[times > 1].sum()) / len(own)
+    error = np.sqrt((chance + 1 / len(own)) / len(here))
     if share - chance > UNRELATED * error:
         severity = "warn" if share - chance > SHARED_ROWS else "note"
         yield found("TP501", severity, share=share - chance, by_chance=chance)
-
-
-def _row_hashes(rows: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return a number for each row: the same for rows with the same bits, else hardly ever."""
-    factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)
-    hashes = np.empty(len(rows), dtype=np.int64)
-    for start in range(0, len(rows), BLOCK):
-        bits = rows[start : start + BLOCK].view(np.int32).astype(np.int64)
-        with np.errstate(over="ignore"):
-            hashes[start : start + BLOCK] = bits @ factors
-    return hashes
 
 
 def _looks_multi_label(e: Evidence) -> Iterator[Finding]:

@@ -1,58 +1,55 @@
 """What a few labelled rows of the target change.
 
-The plausible maps give a normal prior of θ = (log T, b): its centre is the map that is used without
-labels, its covariance theirs, plus the error of a map whose accuracy and class mix are right. The
-labels multiply the prior by their likelihood:
+The plausible maps of an explanation (the stated class mix is right, or nothing is known of the mix)
+give a normal prior of θ = (log T, b): its centre is the map nearest to them, its covariance theirs,
+plus the error of a map whose accuracy and class mix are right. A class mix that is taken as right
+stays met: it counts as so many rows whose classes are known, but not which rows they are. Labels
+multiply the prior by their likelihood (`fit_around`), and each explanation by its evidence.
 
-    θ̂ = argmin_θ  - Σ_i log softmax(z_i / T + b)_{y_i}  +  (θ - θ₀)' Σ⁻¹ (θ - θ₀) / 2
-
-How wide the errors of the bias are, the labels themselves tell (empirical Bayes, by Laplace's
-approximation of the evidence). With many labels θ̂ is that of biased temperature scaling, with none
-it is θ₀, and no class needs a label. Plausible maps are draws from the normal approximation at θ̂.
+Where the class mix is known, little but T is left to learn; where it is not, labels tell by
+themselves how wide the errors of the bias are (empirical Bayes, by Laplace's approximation of the
+evidence). With many labels the map is that of biased temperature scaling, with none the label-free
+one, and no class needs a label. Plausible maps are draws from the normal approximation.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy.special import softmax
 
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.solve import BiasAt
-from temperance.calibrate.uncertainty import Plausible, with_maps
-from temperance.supervised.around import fit_around
+from temperance.calibrate.uncertainty import NEGLIGIBLE, Plausible, nearest_map
+from temperance.supervised.around import KnownMix, Posterior, fit_around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from temperance.data.given import LabelledSample
+    from temperance.calibrate.problem import Problem
 
     Matrix = NDArray[np.float64]
 
 
-def learn(plausible: Plausible, labelled: LabelledSample, *, bias: bool) -> Plausible:
+def learn(problem: Problem, plausible: Plausible) -> Plausible:
     """Return the plausible maps after the labels were seen."""
-    rows, labels = Logits.of(labelled.logits), labelled.labels
-    centre = plausible.centre
-    theta = np.r_[np.log(centre.temperature), centre.bias]
-    free = len(theta) if bias and len(centre.bias) <= NUMERICAL.bias_classes else 1
-    tried = {
-        width: fit_around(rows.z, labels, theta, _precision(plausible, free, width))
-        for width in 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
-    }
-    width = max(tried, key=lambda w: tried[w].evidence - FITTED.width_evidence * abs(np.log2(w)))
-    found, information, _ = tried[width]
-    # No map of this form is quite right, so labels count less for its uncertainty than for itself.
-    curvature = FITTED.label_information * information + _precision(plausible, free, width)
-    factor = np.linalg.cholesky(np.linalg.inv(curvature))
-    moved = found[:free] + _normal_draws(free) @ factor.T
-    draws = [np.r_[one, theta[free:]] for one in moved]
-    return with_maps(plausible, _as_map(found), [_as_map(one) for one in draws])
-
-
-def _as_map(theta: Matrix) -> BiasAt:
-    return BiasAt(float(np.exp(theta[0])), theta[1:] - theta[1:].mean())
+    parts = [some for some in (plausible.meets, ~plausible.meets) if some.any()]
+    found = [_learn(problem, plausible, some) for some in parts]
+    before = [np.log(plausible.weights[some].sum()) for some in parts]
+    weights = softmax(np.array(before) + [one.evidence for one in found])
+    kept = [(w, one) for w, one in zip(weights, found, strict=True) if w > NEGLIGIBLE]
+    draws = [(w, theta) for w, one in kept for theta in _draws(one)]
+    return replace(
+        plausible,
+        weights=np.array([w for w, _ in draws]) / sum(w for w, _ in draws),
+        temperatures=np.exp([theta[0] for _, theta in draws]),
+        biases=np.array([theta[1:] - theta[1:].mean() for _, theta in draws]),
+        meets=np.zeros(len(draws), dtype=np.bool_),
+        centre=nearest_map(problem, [w for w, _ in kept], [_as_map(one.centre) for _, one in kept]),
+    )
 
 
 def nothing_known(n_classes: int) -> Plausible:
@@ -62,23 +59,62 @@ def nothing_known(n_classes: int) -> Plausible:
         weights=np.array([1, 1, 1]) / 3,
         temperatures=np.exp(step),
         biases=np.zeros((3, n_classes)),
+        meets=np.zeros(3, dtype=np.bool_),
         centre=BiasAt(1.0, np.zeros(n_classes)),
     )
 
 
-def _precision(plausible: Plausible, free: int, width: float) -> Matrix:
-    """Return the precision of the first parameters, errors of the bias that often as wide."""
-    centre = plausible.centre
-    theta = np.column_stack([np.log(plausible.temperatures), plausible.biases])
-    apart = theta - np.r_[np.log(centre.temperature), centre.bias]
-    own = FITTED.bias_error if plausible.mix is not None else FITTED.bias_error_without_mix
-    residual = np.r_[FITTED.temperature_error, np.full(len(centre.bias), width * own)] ** 2
-    covariance = apart.T @ (plausible.weights[:, None] * apart) + np.diag(residual)
-    return cast("Matrix", np.linalg.inv(covariance[:free, :free]))
+def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> Posterior:
+    """Return the posterior of some of the plausible maps: one explanation."""
+    few, mix = problem.labelled, plausible.mix
+    assert few is not None  # noqa: S101 - the caller has seen to it
+    rows, k = Logits.of(few.logits), problem.n_classes
+    weights = plausible.weights[some] / plausible.weights[some].sum()
+    log_t, biases = np.log(plausible.temperatures[some]), plausible.biases[some]
+    maps = [BiasAt(float(np.exp(t)), b) for t, b in zip(log_t, biases, strict=True)]
+    centre = nearest_map(problem, list(weights), maps)
+    theta = np.r_[np.log(centre.temperature), centre.bias]
+    free = k + 1 if problem.bias and k <= NUMERICAL.bias_classes else 1
+    apart = (np.column_stack([log_t, biases]) - theta)[:, :free]
+    spread = apart.T @ (weights[:, None] * apart)
+    met = None
+    if free > 1 and mix is not None and plausible.meets[some].all():
+        met = KnownMix(problem.sample.z, mix.value, mix.rows)
+    best: tuple[float, Posterior] | None = None
+    for width in (1.0,) if met is not None else 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1):
+        error = np.r_[FITTED.temperature_error, np.full(k, width * FITTED.bias_error)][:free]
+        found = fit_around(
+            rows.z,
+            few.labels,
+            theta,
+            cast("Matrix", np.linalg.inv(spread + np.diag(error**2))),
+            robustness=FITTED.robustness,
+            mix=met,
+        )
+        score = found.evidence - FITTED.width_evidence * abs(np.log2(width))
+        if best is None or score > best[0]:
+            best = score, found._replace(evidence=score)
+    assert best is not None  # noqa: S101 - one width or more was tried
+    return best[1]
 
 
-def _normal_draws(size: int) -> Matrix:
-    """Return draws of a standard normal in pairs of opposite sign, each of variance one."""
-    half = np.random.default_rng(0).standard_normal((NUMERICAL.draws // 2, size))
+def _as_map(theta: Matrix) -> BiasAt:
+    return BiasAt(float(np.exp(theta[0])), theta[1:] - theta[1:].mean())
+
+
+def _draws(found: Posterior) -> list[Matrix]:
+    """Return draws of θ, in pairs of opposite sign.
+
+    No map of this form is quite right, so labels count less for its uncertainty than for itself.
+    Neither the order of the classes nor their names change the draws.
+    """
+    free = len(found.precision)
+    precision = FITTED.label_information * found.information + found.precision
+    size, directions = np.linalg.eigh(precision)
+    root = (directions / np.sqrt(size)) @ directions.T
+    half = np.random.default_rng(0).standard_normal((NUMERICAL.draws // 2, free))
     half /= np.sqrt((half**2).mean(axis=0))
-    return np.concatenate([half, -half])
+    rank = np.r_[0, 1 + np.argsort(np.argsort(found.centre[1:free], kind="stable"))]
+    moved = half[:, rank] @ root
+    kept = found.centre[free:]
+    return [np.r_[found.centre[:free] + step, kept] for step in (*moved, *-moved)]

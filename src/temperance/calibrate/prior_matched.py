@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from temperance._core.checks import check_prior
+from temperance.calibrate.accuracy import Source
 from temperance.calibrate.problem import read_problem
-from temperance.calibrate.source import Source
 from temperance.calibrate.uncertainty import plausible_maps
 from temperance.maps import BiasedTemperature, Temperature
 

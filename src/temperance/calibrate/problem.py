@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from temperance._core.arrays import as_array, softmax_at, to_numpy
-from temperance._core.checks import InputError, NotIdentified, check_classes, check_seed
+from temperance._core.arrays import as_array, as_floating, softmax_at, to_numpy
+from temperance._core.checks import (
+    InputError,
+    NotIdentified,
+    by_column,
+    check_classes,
+    check_number,
+    check_prior,
+    check_seed,
+    class_keys,
+    class_order,
+    plain_numbers,
+)
+from temperance._core.stats import Z90
 from temperance.calibrate.constants import NUMERICAL, POLICY
-from temperance.calibrate.prior import Prior, as_prior
 from temperance.data import as_rows
 from temperance.data.given import (
     LabelledSample,
@@ -28,6 +39,8 @@ from temperance.data.given import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
@@ -35,10 +48,134 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 ROUNDING = 1e-12  # of the largest logit
+BLOCK = 256  # rows that are hashed at a time
 FEATURES_ALONE = (
     "features are compared with those of a labelled source: give source=(logits, labels) too, or "
     "leave features out."
 )
+
+
+# ------------------------------------------------------------------------------ the class mix
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Class probabilities, how they are known, and how well.
+
+    Attributes
+    ----------
+    value : array of shape (K,)
+    kind : {"given", "about", "range"}
+    low, high : arrays of shape (K,)
+        Equal to ``value`` when it is given exactly.
+    rows : float
+        As reliable as a count of that many rows; infinite when exact.
+    keys : tuple of str, optional
+        The classes by whose names it was given, until it meets the columns they stand for.
+    """
+
+    value: Matrix
+    kind: str
+    low: Matrix
+    high: Matrix
+    rows: float = np.inf
+    keys: tuple[str, ...] | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Return whether there is only one plausible prior."""
+        return bool(np.array_equal(self.low, self.high))
+
+    @property
+    def equivalent_sample_size(self) -> float:
+        """Return how many counted rows tell the mix as well; infinite when it is exact."""
+        if self.exact or np.isfinite(self.rows):
+            return self.rows
+        variance = (self.high - self.low) ** 2 / 12  # of a uniform draw between the ends
+        return float(np.sum(self.value * (1 - self.value)) / variance.sum())
+
+    def restricted(self, classes: NDArray[np.intp]) -> Prior:
+        """Return the mix of some classes only; what a count has not seen is not excluded.
+
+        A count of so many rows that misses a class is no proof that the class never occurs: half a
+        row is added to each class.
+        """
+        value, low, high = (part[classes] for part in (self.value, self.low, self.high))
+        if np.isfinite(self.rows):
+            value = value * self.rows + 0.5
+        return replace(self, value=value / value.sum(), low=low, high=high)
+
+
+def about(prior: object, rows: float = 100) -> Prior:
+    """Say that a class mix is known about as well as from counting that many rows.
+
+    Parameters
+    ----------
+    prior : array of shape (K,), or dict or pandas Series by class name
+        Class probabilities.
+    rows : float
+        As many as one would have to count to know them as well.
+
+    Examples
+    --------
+    >>> import temperance as tp
+    >>> mix = tp.about([0.7, 0.3], rows=50)
+    >>> mix.low.round(2), mix.high.round(2)
+    (array([0.59, 0.19]), array([0.81, 0.41]))
+    """
+    keys, plain = class_keys(prior), plain_numbers(prior)
+    numbers = plain if keys is None else as_array(plain)  # in the order of the keys
+    q = check_prior(numbers, _length(numbers))
+    n = check_number(rows, "rows", low=1)
+    error = Z90 * np.sqrt(q * (1 - q) / n)
+    return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n, keys)
+
+
+def as_prior(prior: object, n_classes: int, classes: Sequence[object] | None = None) -> Prior:
+    """Return a class mix as stated: probabilities, a range for each class, or `about`."""
+    prior = in_columns(prior, n_classes, classes)
+    if isinstance(prior, Prior):
+        return prior
+    array = as_array(prior)
+    table = None if array is None else as_floating(array)
+    if table is not None and tuple(table.shape) == (n_classes, 2):
+        return _from_ranges(to_numpy(table).astype(np.float64))
+    q = check_prior(prior, n_classes)
+    return Prior(q, "given", q, q)
+
+
+def in_columns(prior: object, n_classes: int, classes: Sequence[object] | None) -> object:
+    """Return what is known in the order of the columns, whatever it was given by."""
+    if not isinstance(prior, Prior):
+        return by_column(prior, n_classes, classes)
+    if prior.keys is None:
+        check_prior(prior.value, n_classes)
+        return prior
+    order = class_order(prior.keys, n_classes, classes, "prior")
+    value, low, high = (part[order] for part in (prior.value, prior.low, prior.high))
+    return replace(prior, value=value, low=low, high=high, keys=None)
+
+
+def _from_ranges(table: Matrix) -> Prior:
+    low, high = table[:, 0], table[:, 1]
+    with np.errstate(over="ignore"):
+        least, most = float(low.sum()), float(high.sum())
+    good = (low >= 0).all() and (low <= high).all() and (high <= 1).all()
+    if not (good and least <= 1 + 1e-9 and most >= 1 - 1e-9):
+        raise InputError(
+            f"prior ranges must satisfy 0 <= low <= high <= 1, sum of low <= 1 <= sum of high. Got "
+            f"sums {least:.4g} and {most:.4g}; widen the ranges."
+        )
+    share = min(max((1 - least) / (most - least), 0.0), 1.0) if most > least else 0.0
+    return Prior(low + (high - low) * share, "range", low, high)
+
+
+def _length(prior: object) -> int:
+    array = as_array(prior)
+    return int(array.shape[0]) if array is not None and array.shape else 0
+
+
+# ------------------------------------------------------------------------------ the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,12 +394,11 @@ def _read_features(
     pair = features if isinstance(features, (tuple, list)) else ()
     arrays = [as_array(part) for part in pair]
     if len(arrays) != 2 or any(a is None or len(a.shape) != 2 for a in arrays):
-        msg = (
+        raise InputError(
             "features must be a pair (target features, source features) of arrays with one row "
             "for each row of logits, as temperance.torch.collect_logits(features=True) returns "
             f"them. Got {type(features).__name__} instead."
         )
-        raise InputError(msg)
     found: list[NDArray[np.float32]] = []
     for whose, array, n, rows in zip(("target", "source"), arrays, sizes, numbers, strict=True):
         if array is None or array.shape[0] != n:
@@ -271,17 +407,15 @@ def _read_features(
             raise InputError(msg)
         some = to_numpy(array)[rows].astype(np.float64)
         if not np.isfinite(some).all():
-            msg = f"{whose} features must be finite. Got NaN or infinity."
-            raise InputError(msg)
+            raise InputError(f"{whose} features must be finite. Got NaN or infinity.")
         length = np.sqrt((some**2).sum(axis=1, keepdims=True))
         found.append(np.divide(some, length, where=length > 0, out=some).astype(np.float32))
     first, second = found
     if first.shape[1] != second.shape[1]:
-        msg = (
+        raise InputError(
             f"features of target and source must have the same number of columns. Got "
             f"{first.shape[1]} and {second.shape[1]}."
         )
-        raise InputError(msg)
     return first, second
 
 
@@ -325,3 +459,18 @@ def thin(target: Logits) -> NDArray[np.intp]:
     order = np.argsort(margin, kind="stable")
     places = ((np.arange(size) + 0.5) * n / size).astype(np.intp)
     return np.sort(order[places])
+
+
+def row_keys(z: NDArray[Any]) -> NDArray[np.int64]:
+    """Return a number by which each row is known again.
+
+    Rows with the same float32 numbers have the same key, other rows hardly ever.
+    """
+    with np.errstate(over="ignore"):  # rows that overflow alike count as the same
+        rows = np.ascontiguousarray(z, dtype=np.float32)
+        factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)
+        keys = np.empty(len(rows), dtype=np.int64)
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            keys[part] = rows[part].view(np.int32).astype(np.int64) @ factors
+    return keys

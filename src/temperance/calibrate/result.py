@@ -7,9 +7,9 @@ None.
 
 from __future__ import annotations
 
-import zlib
+import platform
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from temperance._core.checks import (
     check_same_classes,
     names_for,
 )
-from temperance._core.stats import Z90, Interval
+from temperance._core.stats import Interval, overlap, wilson
+from temperance._version import __version__
+from temperance.calibrate.constants import POLICY
+from temperance.calibrate.problem import Logits, row_keys
 from temperance.calibrate.stored import check_stored
+from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, bin_of
 from temperance.data.given import as_labelled_rows, fingerprint
 from temperance.io import artefact
 from temperance.metrics.binned import ece
@@ -37,11 +41,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance._core.arrays import Array
+    from temperance.calibrate.accuracy import Source
     from temperance.calibrate.expected import Expected
     from temperance.calibrate.problem import Problem
+    from temperance.calibrate.solve import BiasAt
     from temperance.calibrate.threshold import Threshold
+    from temperance.calibrate.uncertainty import Plausible
+    from temperance.calibrate.verdict import Judgement
     from temperance.data.types import LabelsLike, LogitsLike
     from temperance.maps import Map
+
+    Matrix = NDArray[np.float64]
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
@@ -60,6 +70,21 @@ DOUBTS = {
     "TP401": "The estimates behind it disagree: label some rows before relying on it.",
     "TP106": "The class mix that was given is doubtful: check it before relying on the answer.",
     "TP407": "The labels contradict what was estimated without them.",
+}
+GOLDEN = (5**0.5 - 1) / 2
+MOST_CLASSES = 2_000  # beyond which plausible maps are not stored
+WHAT = {
+    "calibrated": "the model's own probabilities, at the source's temperature and the class mix",
+    "rescaled": "the same, with logits as large as on the source",
+    "similar": "rows that look like rows the model gets right on the source",
+    "near": "rows that are near source rows in the layer before the logits",
+    "shifted": "similarity, rescaled probabilities and class mix, the median of the three",
+    "transported": "rows assigned to classes as often as these occur",
+}
+KNOWN = {
+    "given": "The class mix of the target is the one given.",
+    "about": "The class mix of the target is about the one given.",
+    "range": "The class mix of the target lies in the ranges given.",
 }
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
 LEVEL = 0.9  # coverage of all intervals
@@ -91,13 +116,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain facts."""
-        return {
-            "code": self.code,
-            "title": self.title,
-            "evidence": self.evidence,
-            "advice": self.advice,
-            "severity": self.severity,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -192,13 +211,16 @@ class Calibration:
         """
         from temperance.calibrate import recalibrate  # the pipeline builds results
 
+        return recalibrate(self._fitted_problem("update"), logits, labels)
+
+    def _fitted_problem(self, asked: str) -> Problem:
         if self._problem is None:
-            msg = (
-                "update needs the rows that the calibration was fitted on, and a file has none of "
-                "them. Call temperance.calibrate again with labelled=(logits, labels)."
+            raise InputError(
+                f"{asked} needs the rows that the calibration was fitted on, and a file has none "
+                f"of them. Call temperance.calibrate again, with labelled=(logits, labels) where "
+                f"there are labels."
             )
-            raise InputError(msg)
-        return recalibrate(self._problem, logits, labels)
+        return self._problem
 
     def label_next(self, n: int = 30) -> list[int]:
         """Return rows of the fitted target to label, best first.
@@ -215,28 +237,24 @@ class Calibration:
         n = check_integer(n, "n", low=1)
         return [int(row) for row in self.details["label_next"][:n]]
 
-    def labels_needed(self, width: float) -> int:
-        """Return how many more labelled rows make the interval of the accuracy that narrow.
+    def labels_needed(self, width: float, of: Literal["accuracy", "ece_after"] = "accuracy") -> int:
+        """Return how many more labelled rows make an interval that narrow.
+
+        Labels are simulated: drawn for random rows of the target from the map's own probabilities,
+        and used as `update` would use them, twice as many each time, until the interval is narrow
+        enough.
 
         Parameters
         ----------
         width : float
             Between the ends of the 90 % interval.
-
-        Notes
-        -----
-        With a standard error s of the accuracy a now, m labels leave
-        1 / (1 / s² + m / (a (1 - a))) of its variance.
+        of : {"accuracy", "ece_after"}
         """
+        from temperance.calibrate import count_labels  # the pipeline builds results
+
+        check_choice(of, ("accuracy", "ece_after"), "of")
         width = check_number(width, "width", low=0, high=1, open_low=True)
-        if self.accuracy is None:
-            value, error = 0.5, 0.5 / Z90
-        else:
-            value = float(np.clip(self.accuracy.value, 0.02, 0.98))
-            error = max((self.accuracy.high - self.accuracy.low) / (2 * Z90), 1e-6)
-        wanted = width / (2 * Z90)
-        more = value * (1 - value) * (1 / wanted**2 - 1 / error**2)
-        return max(0, int(np.ceil(more)))
+        return count_labels(self._fitted_problem("labels_needed"), width, of)
 
     def audit(self, logits: LogitsLike, labels: LabelsLike, groups: Any = None) -> Audit:
         """Measure the calibration on labelled rows of its target.
@@ -301,13 +319,37 @@ class Calibration:
 
         return expect(self, logits)
 
+    @overload
+    def threshold(
+        self,
+        max_error: float = ...,
+        level: float = ...,
+        coverage: float | None = ...,
+        costs: Sequence[float] | None = ...,
+        *,
+        per_class: Literal[False] = ...,
+    ) -> Threshold: ...
+
+    @overload
+    def threshold(
+        self,
+        max_error: float = ...,
+        level: float = ...,
+        coverage: float | None = ...,
+        costs: Sequence[float] | None = ...,
+        *,
+        per_class: Literal[True],
+    ) -> dict[str, Threshold]: ...
+
     def threshold(
         self,
         max_error: float = 0.05,
         level: float = 0.9,
         coverage: float | None = None,
         costs: Sequence[float] | None = None,
-    ) -> Threshold:
+        *,
+        per_class: bool = False,
+    ) -> Threshold | dict[str, Threshold]:
         """Return the confidence from which rows may be accepted.
 
         Without labels the answer is an estimate. With labelled rows in the calibration it is a
@@ -327,11 +369,16 @@ class Calibration:
         costs : pair of float, optional
             Cost of an accepted row that is wrong, and of a row that is referred to a person, in
             place of ``max_error``: the threshold is that of least expected cost.
+        per_class : bool
+            Whether the rows of each predicted class get a threshold of their own: at most
+            ``max_error`` of the accepted rows of each class are then wrong, and the level holds for
+            all classes together.
 
         Returns
         -------
-        Threshold
-            Its ``confidence`` is None where no row may be accepted.
+        Threshold, or dict of Threshold by predicted class
+            The ``confidence`` is None where no row may be accepted. A class that is never predicted
+            has no threshold.
 
         Examples
         --------
@@ -346,10 +393,14 @@ class Calibration:
         >>> tested = cal.update(z[:300], y[:300]).threshold(max_error=0.1)
         >>> tested.guaranteed, tested.map == cal.map
         (True, True)
+        >>> by_class = cal.threshold(max_error=0.2, per_class=True)
+        >>> list(by_class), by_class["0"].error.high <= 0.2
+        (['0', '1', '2', '3', '4'], True)
         """
-        from temperance.calibrate.threshold import find_threshold  # which reads results
+        from temperance.calibrate.threshold import find_threshold, find_thresholds
 
-        return find_threshold(self, max_error, level, coverage, costs)
+        find = find_thresholds if per_class else find_threshold
+        return find(self, max_error, level, coverage, costs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to one JSON file; `temperance.load` gives it back."""
@@ -375,8 +426,7 @@ class Calibration:
         intervals = {name: _interval(facts[name], name) for name in INTERVALS}
         temperature = intervals.pop("temperature")
         if temperature is None:
-            msg = "temperature must be three numbers. Got null instead."
-            raise ValueError(msg)
+            raise ValueError("temperature must be three numbers. Got null instead.")
         return cls(
             verdict=facts["verdict"],
             map=artefact.build_map(facts["map"]),
@@ -424,8 +474,7 @@ def _interval(numbers: Any, name: str) -> Interval | None:
         return None
     interval = Interval(*(float(v) for v in numbers))
     if not (np.isfinite(interval).all() and interval.low <= interval.value <= interval.high):
-        msg = f"{name} must be finite and inside its interval. Got {interval} instead."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be finite and inside its interval. Got {interval} instead.")
     return interval
 
 
@@ -494,7 +543,7 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     right = interval(accuracy, mapped)
     if right.low == right.high:  # no error, or no success, to draw again
         right = wilson(right.value, int(group_numbers(groups, rows.n).max()) + 1)
-    expected, seen = cal.accuracy, set(row_keys(z))
+    expected, seen = cal.accuracy, set(row_keys(z).tolist())
     keyed = zip(cal.details["label_next"], cal.details["label_next_keys"], strict=True)
     return Audit(
         n=rows.n,
@@ -508,20 +557,216 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     )
 
 
-def overlap(one: Interval, other: Interval) -> bool:
-    """Return whether two intervals have a point in common."""
-    return one.low <= other.high and other.low <= one.high
+# ------------------------------------------------------------------------------- the details
 
 
-def row_keys(z: NDArray[Any]) -> list[int]:
-    """Return a checksum of each row, by which labelled rows are known again."""
-    with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(z, dtype=np.float32)
-    return [zlib.crc32(row.tobytes()) for row in rows]
+def describe(
+    problem: Problem,
+    source: Source | None,
+    used: BiasAt,
+    method: str,
+    plausible: Plausible | None,
+    judgement: Judgement | None,
+    before_labels: Judgement | None,
+) -> dict[str, Any]:
+    """Return all details of a calibration."""
+    prior, sample = problem.prior, problem.sample
+    own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
+    unlabelled = _unlabelled(problem)
+    confidence = problem.target.probabilities(*used).max(axis=1)
+    chosen = unlabelled[spread_rows(confidence[unlabelled], problem.seed)]
+    return {
+        "n_target": problem.n,
+        "n_read": len(problem.target),
+        "n_solved": len(sample),
+        "n_source": 0 if problem.source is None else len(problem.source.labels),
+        "n_labelled": 0 if problem.labelled is None else len(problem.labelled.labels),
+        "n_classes": len(problem.names),
+        "classes": problem.names,
+        "prior": None if prior is None else problem.widen(prior.value, 0.0).tolist(),
+        "prior_kind": "unknown" if prior is None else prior.kind,
+        "prior_low": _ends(problem, "low"),
+        "prior_high": _ends(problem, "high"),
+        "mix": _mix(plausible),
+        "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
+        "probability_of_gain": None if judgement is None else judgement.probability,
+        "estimates": _estimates(plausible),
+        "plausible": _plausible(problem, plausible),
+        "assumptions": _assumptions(problem),
+        "would_change": _would_change(problem),
+        "guarantee": "None: every number about the target is an estimate under the assumptions.",
+        "fitted_on": {
+            "target": fingerprint(problem.raw),
+            "source": None if problem.source is None else fingerprint(*problem.source),
+        },
+        "versions": {
+            "temperance": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "predicted_mix": problem.widen(problem.predicted_mix, 0.0).tolist(),
+        "mix_before": problem.widen(own.mean(axis=0), 0.0).tolist(),
+        "mix_after": problem.widen(mapped.mean(axis=0), 0.0).tolist(),
+        "confidence_before": float(own.max(axis=1).mean()),
+        "confidence_after": float(mapped.max(axis=1).mean()),
+        "histograms": {
+            "edges": EDGES.tolist(),
+            "target_before": _histogram(own),
+            "target_after": _histogram(mapped),
+            **_source_bins(source),
+        },
+        "source": _source_facts(source),
+        "labelled": _labelled_facts(problem, before_labels),
+        "risk_coverage": _risks(judgement),
+        "method": method,
+        "label_next": problem.numbers[chosen].tolist(),
+        "label_next_keys": row_keys(problem.raw[chosen]).tolist(),
+        "seed": problem.seed,
+    }
 
 
-def wilson(share: float, n: int) -> Interval:
-    """Interval of a share of n independent rows (Wilson, 1927); it has a width at 0 and 1."""
-    middle = (share + Z90**2 / (2 * n)) / (1 + Z90**2 / n)
-    half = Z90 / (1 + Z90**2 / n) * np.sqrt(share * (1 - share) / n + (Z90 / (2 * n)) ** 2)
-    return Interval(share, float(max(0.0, middle - half)), float(min(1.0, middle + half)))
+def _unlabelled(problem: Problem) -> NDArray[np.intp]:
+    """Return the places of the target rows that have no label yet."""
+    if problem.labelled is None:
+        return np.arange(len(problem.raw))
+    labelled = row_keys(problem.labelled.logits)
+    return np.flatnonzero(~np.isin(row_keys(problem.raw[:, problem.active]), labelled))
+
+
+def spread_rows(confidence: Matrix, seed: int | None) -> NDArray[np.intp]:
+    """Return row numbers spread evenly over the confidence, however many of them are taken.
+
+    Steps of the golden ratio through the rows in order of confidence, from a random start: every
+    row is equally likely to be taken, and every beginning of the list is spread evenly.
+    """
+    n = len(confidence)
+    order = np.argsort(confidence, kind="stable")
+    if n == 0:
+        return order
+    start = np.random.default_rng(seed or 0).random()
+    steps = (start + GOLDEN * np.arange(4 * POLICY.to_label)) % 1.0
+    _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
+    return order[place[np.sort(first)]][: POLICY.to_label]
+
+
+def _ends(problem: Problem, end: str) -> list[float] | None:
+    prior = problem.prior
+    if prior is None or prior.exact:
+        return None
+    return problem.widen(getattr(prior, end), 0.0).tolist()
+
+
+def _mix(plausible: Plausible | None) -> dict[str, float] | None:
+    mix = None if plausible is None else plausible.mix
+    if mix is None:
+        return None
+    return {
+        "distance": mix.distance,
+        "shrinkage": mix.shrinkage,
+        "confidence_rise": mix.confidence_rise,
+        "probability": mix.probability,
+    }
+
+
+def _estimates(plausible: Plausible | None) -> list[dict[str, Any]]:
+    if plausible is None or not plausible.estimates:
+        return []
+    first = plausible.estimates[0]
+    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in first.values.items()]
+
+
+def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] | None:
+    if plausible is None or len(problem.names) > MOST_CLASSES:
+        return None
+    return {
+        "weights": plausible.weights.tolist(),
+        "temperatures": plausible.temperatures.tolist(),
+        "biases": [problem.widen(b, 0.0).tolist() for b in plausible.biases],
+    }
+
+
+def _assumptions(problem: Problem) -> list[str]:
+    first = (
+        "Nothing is assumed of the class mix."
+        if problem.prior is None
+        else KNOWN[problem.prior.kind]
+    )
+    rest = ["The target has the classes of the model and no others."]
+    if problem.source is not None:
+        rest.append("The source rows were not used to train the model.")
+        rest.append("One of the estimates of the accuracy is near the truth.")
+    else:
+        rest.append("The model's logits are wrong by one factor and a class bias.")
+    if problem.labelled is not None:
+        rest.append("The labelled rows are random rows of the target, or those of label_next.")
+    return [first, *rest]
+
+
+def _would_change(problem: Problem) -> list[str]:
+    wishes = ["Labels of a few target rows, from the list of rows to label first."]
+    if problem.source is None:
+        wishes.append("A labelled source: rows from before the shift with labels.")
+    if problem.prior is None or problem.prior.kind != "given":
+        wishes.append("A class mix that is known exactly.")
+    if problem.n < 2_000:
+        wishes.append("More target rows.")
+    return wishes
+
+
+def _histogram(p: Matrix) -> list[int]:
+    return np.bincount(bin_of(p.max(axis=1)), minlength=N_BINS).tolist()
+
+
+def _source_bins(source: Source | None) -> dict[str, Any]:
+    if source is None:
+        return {"source": None, "source_correct": None, "source_confidence": None}
+    top = source.confidence
+    place, right = bin_of(top), source.rows.predicted == source.labels
+    return {
+        "source": np.bincount(place, minlength=N_BINS).tolist(),
+        "source_correct": np.bincount(place, right, N_BINS).tolist(),
+        "source_confidence": np.bincount(place, top, N_BINS).tolist(),
+    }
+
+
+def _source_facts(source: Source | None) -> dict[str, Any] | None:
+    """Return what the labels of the source measure of the model's own probabilities."""
+    if source is None:
+        return None
+    z, y, n = source.rows.finite, source.labels, len(source.labels)
+    surprise: Matrix = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
+    bins = _source_bins(source)
+    right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
+    return {
+        "accuracy": float(right.sum()) / n,
+        "nll": float(surprise.mean()),
+        "ece": float(np.abs(right - confidence).sum()) / n,
+        "temperature": source.temperature,
+        "confidence": float(confidence.sum()) / n,
+    }
+
+
+def _labelled_facts(problem: Problem, before: Judgement | None) -> dict[str, Any] | None:
+    """Return what the labels measure of the model's own predictions, and what was expected."""
+    if problem.labelled is None:
+        return None
+    rows, labels = Logits.of(problem.labelled.logits), problem.labelled.labels
+    return {
+        "accuracy": list(wilson(float((rows.predicted == labels).mean()), len(labels))),
+        "confidence": float(rows.probabilities(1.0).max(axis=1).mean()),
+        "expected": None if before is None else list(before.accuracy_before),
+    }
+
+
+def _risks(judgement: Judgement | None) -> dict[str, Any] | None:
+    """Return the expected share of wrong answers by coverage, with its band."""
+    if judgement is None:
+        return None
+    before, after = judgement.risk_before, judgement.risk_after
+    return {
+        "coverage": COVERAGE.tolist(),
+        "risk_before": [r.value for r in before],
+        "risk_after": [r.value for r in after],
+        "risk_after_low": [r.low for r in after],
+        "risk_after_high": [r.high for r in after],
+    }

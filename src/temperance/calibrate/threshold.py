@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.expected import Answers
-    from temperance.calibrate.problem import Problem
     from temperance.calibrate.result import Calibration
     from temperance.maps import Map
 
@@ -46,7 +45,8 @@ class Threshold:
     confidence : float or None
         Rows whose confidence by ``map`` is at least this are accepted. None: accept no row.
     coverage : float
-        Share of the target that is accepted.
+        Share of the target that is accepted; of a threshold per class, share of the rows that are
+        predicted to be of that class.
     error : Interval or None
         Share of wrong predictions among accepted rows. Where it is guaranteed, the truth lies above
         the upper end with a probability of at most 1 - level, and so below the lower end; otherwise
@@ -97,6 +97,26 @@ class Candidates:
         return cls(between, counts, wrong)
 
 
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a threshold: at most one of ``coverage`` and ``prices`` is given."""
+
+    max_error: float
+    level: float
+    coverage: float | None
+    prices: tuple[float, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The calibration without its labelled rows, and these rows as its test."""
+
+    map: Map
+    target: Answers
+    labelled: Answers
+    wrong: NDArray[np.bool_]
+
+
 def find_threshold(
     cal: Calibration,
     max_error: float,
@@ -105,74 +125,100 @@ def find_threshold(
     costs: Sequence[float] | None,
 ) -> Threshold:
     """Return a threshold of a calibration; see `Calibration.threshold`."""
+    demand = _demand(max_error, level, coverage, costs)
+    return _search(cal.map, answers(cal, None, "threshold"), _tested(cal), demand)
+
+
+def find_thresholds(
+    cal: Calibration,
+    max_error: float,
+    level: float,
+    coverage: float | None,
+    costs: Sequence[float] | None,
+) -> dict[str, Threshold]:
+    """Return a threshold for the rows of each predicted class; see `Calibration.threshold`."""
+    demand = _demand(max_error, level, coverage, costs)
+    given, tested = answers(cal, None, "threshold"), _tested(cal)
+    names = cal.details["classes"]
+    present = np.unique(given.predicted)
+    demand = replace(demand, level=1 - (1 - demand.level) / len(present))
+    found: dict[str, Threshold] = {}
+    for k in present:
+        part = None if tested is None else _of_class(tested, k)
+        rows = given.take(np.flatnonzero(given.predicted == k))
+        found[str(names[given.active[k]])] = _search(cal.map, rows, part, demand)
+    return found
+
+
+def _of_class(tested: Tested, k: int) -> Tested | None:
+    """Return the part of a test that is predicted to be of one class; None where that is empty."""
+    there = np.flatnonzero(tested.target.predicted == k)
+    seen = np.flatnonzero(tested.labelled.predicted == k)
+    if not (len(there) and len(seen)):
+        return None
+    target, labelled = tested.target.take(there), tested.labelled.take(seen)
+    return Tested(tested.map, target, labelled, tested.wrong[seen])
+
+
+def _demand(
+    max_error: float, level: float, coverage: float | None, costs: Sequence[float] | None
+) -> Demand:
     max_error = check_number(max_error, "max_error", low=0, high=1, open_low=True)
     level = check_number(level, "level", low=0.5, high=0.9999, open_low=True)
     if coverage is not None and costs is not None:
-        msg = (
+        raise InputError(
             "coverage and costs must not be given together: each of them decides the threshold. "
             "Leave one of them out."
         )
-        raise InputError(msg)
     if coverage is not None:
         coverage = check_number(coverage, "coverage", low=0, high=1, open_low=True)
-    prices = None if costs is None else _check_prices(costs)
-    given = answers(cal, None, "threshold")
-    problem = cal._problem  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    if problem is not None and problem.labelled is not None:
-        tested = _guarantee(problem, max_error, level, coverage, prices)
-        if tested is not None:
-            return tested
+    return Demand(max_error, level, coverage, None if costs is None else _check_prices(costs))
+
+
+def _search(used: Map, given: Answers, tested: Tested | None, demand: Demand) -> Threshold:
+    """Return the threshold that labelled rows guarantee, or, where they do not, an estimate."""
+    guaranteed = None if tested is None else _guarantee(tested, demand)
+    if guaranteed is not None:
+        return guaranteed
     among = Candidates.of(given, STEPS)
-    if coverage is not None or prices is not None:
-        best = _choose(given, among, coverage, prices)
-        return _estimate(cal, given, among, best, level)
-    for i in reversed(range(len(among.accepted))):
-        found = _estimate(cal, given, among, i, level)
-        if found.error is not None and found.error.high <= max_error:
+
+    def estimated(at: int) -> Threshold:
+        count = int(among.accepted[at])
+        error = given.share(among.wrong[:, at], count, demand.level)
+        share = count / len(given.rows)
+        return Threshold(float(among.confidence[at]), share, error, guaranteed=False, map=used)
+
+    nothing = Threshold(None, 0.0, None, guaranteed=False, map=used)
+    if demand.coverage is not None or demand.prices is not None:
+        at = _choose(given, among, demand)
+        return nothing if at is None else estimated(at)
+    for at in reversed(range(len(among.accepted))):
+        found = estimated(at)
+        if found.error is not None and found.error.high <= demand.max_error:
             return found
-    return Threshold(None, 0.0, None, guaranteed=False, map=cal.map)
+    return nothing
 
 
-def _estimate(
-    cal: Calibration, given: Answers, among: Candidates, at: int | None, level: float
-) -> Threshold:
-    if at is None:
-        return Threshold(None, 0.0, None, guaranteed=False, map=cal.map)
-    count = int(among.accepted[at])
-    error = given.share(among.wrong[:, at], count, level)
-    confidence = float(among.confidence[at])
-    return Threshold(confidence, count / len(given.rows), error, guaranteed=False, map=cal.map)
-
-
-def _choose(
-    given: Answers,
-    among: Candidates,
-    coverage: float | None,
-    prices: tuple[float, float] | None,
-) -> int | None:
+def _choose(given: Answers, among: Candidates, demand: Demand) -> int | None:
     """Return the candidate of a coverage, or of least expected cost: None where that is none."""
     shares = among.accepted / len(given.rows)
-    if coverage is not None:
-        return int(np.abs(shares - coverage).argmin())
-    assert prices is not None  # noqa: S101 - the caller has seen to it
-    wrong, referred = prices
+    if demand.coverage is not None:
+        return int(np.abs(shares - demand.coverage).argmin())
+    assert demand.prices is not None  # noqa: S101 - the caller checks it
+    wrong, referred = demand.prices
     mean = given.weights @ among.wrong / given.weights.sum()
     expected = shares * mean * wrong + (1 - shares) * referred
     best = int(expected.argmin())
     return best if expected[best] < referred else None
 
 
-def _guarantee(
-    problem: Problem,
-    max_error: float,
-    level: float,
-    coverage: float | None,
-    prices: tuple[float, float] | None,
-) -> Threshold | None:
-    """Return a threshold that the labelled rows have tested; None where they are too few."""
+def _tested(cal: Calibration) -> Tested | None:
+    """Return the calibration without its labelled rows, to be tested by them; None without any."""
     from temperance.calibrate import solve_problem  # the pipeline builds results
 
-    assert problem.labelled is not None  # noqa: S101 - the caller has seen to it
+    problem = cal._problem  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if problem is None or problem.labelled is None:
+        return None
     without = solve_problem(replace(problem, labelled=None))
     if without.verdict == "refused":  # its map is taken as it is
         numbers = without.map.parameters()
@@ -185,30 +231,35 @@ def _guarantee(
         without = replace(
             without, verdict="no-evidence", details=without.details | {"plausible": one}
         )
-    given = answers(without, None, "threshold")
-    among = Candidates.of(given, TESTS)
     shown = np.zeros((len(problem.labelled.logits), len(problem.names)))
     shown[:, problem.active] = problem.labelled.logits
-    seen = answers(without, shown, "threshold")
-    wrong = seen.predicted != problem.labelled.labels
-    m, n = len(wrong), len(given.rows)
+    labelled = answers(without, shown, "threshold")
+    wrong = labelled.predicted != problem.labelled.labels
+    return Tested(without.map, answers(without, None, "threshold"), labelled, wrong)
+
+
+def _guarantee(tested: Tested, demand: Demand) -> Threshold | None:
+    """Return a threshold that the labelled rows have tested; None where they are too few."""
+    given, seen, wrong = tested.target, tested.labelled, tested.wrong
+    among = Candidates.of(given, TESTS)
+    m, n, max_error = len(wrong), len(given.rows), demand.max_error
 
     def measured(at: int) -> Threshold:
         reached = seen.confidence >= among.confidence[at]
-        error = exact_interval(int(wrong[reached].sum()), int(reached.sum()), level)
+        error = exact_interval(int(wrong[reached].sum()), int(reached.sum()), demand.level)
         share = float(among.accepted[at]) / n
         confidence = float(among.confidence[at])
-        return Threshold(confidence, share, error, guaranteed=True, map=without.map)
+        return Threshold(confidence, share, error, guaranteed=True, map=tested.map)
 
-    nothing = Threshold(None, 0.0, None, guaranteed=True, map=without.map)
-    if coverage is not None or prices is not None:
-        at = _choose(given, among, coverage, prices)
+    nothing = Threshold(None, 0.0, None, guaranteed=True, map=tested.map)
+    if demand.coverage is not None or demand.prices is not None:
+        at = _choose(given, among, demand)
         if at is None:
             return nothing
         found = measured(at)
         return None if found.error is None else found
     # rows without any error that are needed for the bound, and some to spare
-    needed = np.log(1 - level) / np.log1p(-min(max_error, 1 - 1e-12))
+    needed = np.log(1 - demand.level) / np.log1p(-min(max_error, 1 - 1e-12))
     if m < needed:
         return None
     enough = min(1.0, (needed + 2 * np.sqrt(needed)) / m)
@@ -238,11 +289,10 @@ def _check_prices(costs: Sequence[float]) -> tuple[float, float]:
     try:
         wrong, referred = (float(c) for c in costs)
     except (TypeError, ValueError):
-        msg = (
+        raise InputError(
             "costs must be two numbers, the cost of an accepted wrong row and that of a row that "
             f"is referred. Got {costs!r} instead."
-        )
-        raise InputError(msg) from None
+        ) from None
     check_number(wrong, "cost of a wrong row", low=0, open_low=True)
     check_number(referred, "cost of a referred row", low=0)
     return wrong, referred

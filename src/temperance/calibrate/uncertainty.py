@@ -35,12 +35,12 @@ from temperance.calibrate.solve import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from temperance.calibrate.accuracy import Source
     from temperance.calibrate.problem import Logits, Problem
-    from temperance.calibrate.source import Source
 
     Matrix = NDArray[np.float64]
 
@@ -64,6 +64,8 @@ class Mix:
         Change of the log-odds of the mean confidence by meeting the mix, per unit of distance.
     probability : float
         That the stated mix is right.
+    rows : float
+        The stated mix is as good as a count of that many rows.
     """
 
     value: Matrix
@@ -71,6 +73,7 @@ class Mix:
     distance: float
     confidence_rise: float
     probability: float
+    rows: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,8 @@ class Plausible:
     weights : array of shape (m,)
     temperatures : array of shape (m,)
     biases : array of shape (m, K)
+    meets : array of shape (m,)
+        Whether a map meets the stated class mix.
     centre : BiasAt
         The map nearest to the mixture.
     estimates : tuple of Estimates
@@ -92,6 +97,7 @@ class Plausible:
     weights: Matrix
     temperatures: Matrix
     biases: Matrix
+    meets: NDArray[np.bool_]
     centre: BiasAt
     estimates: tuple[Estimates, ...] = ()
     mix: Mix | None = None
@@ -168,14 +174,23 @@ def plausible_maps(
     sharpest = NUMERICAL.sharpest_without_source if source is None else NUMERICAL.sharpest
     maps: list[BiasAt] = []
     weights: list[float] = []
+    meets: list[bool] = []
     for weight, met, estimates in explanations:
         least = sharpest * min(1.0, estimates.scale_ratio)
         limits = start * least, start * NUMERICAL.widest
         for a, mass in zip(*estimates.nodes(problem.n_classes), strict=True):
             maps.append(_solve(sample, float(a), met, start, limits, maps))
             weights.append(weight * float(mass))
-    estimates = tuple(found for _, _, found in explanations)
-    return mixture(problem, np.array(weights), maps, estimates, mix)
+            meets.append(met is not None)
+    return Plausible(
+        weights=np.array(weights) / sum(weights),
+        temperatures=np.array([one.temperature for one in maps]),
+        biases=np.array([one.bias for one in maps]),
+        meets=np.array(meets),
+        centre=nearest_map(problem, weights, maps),
+        estimates=tuple(found for _, _, found in explanations),
+        mix=mix,
+    )
 
 
 def _solve(
@@ -194,30 +209,17 @@ def _solve(
     return match_accuracy(sample, accuracy, mix, first, limits)
 
 
-def mixture(
-    problem: Problem,
-    weights: Matrix,
-    maps: list[BiasAt],
-    estimates: tuple[Estimates, ...],
-    mix: Mix | None,
-) -> Plausible:
-    """Return plausible maps with the one map nearest to their mixture."""
-    sample, weights = problem.sample, weights / weights.sum()
+def nearest_map(problem: Problem, weights: Sequence[float], maps: Sequence[BiasAt]) -> BiasAt:
+    """Return the map nearest to a mixture of maps; it moves predictions only where it may."""
+    sample = problem.sample
     probabilities = np.zeros_like(sample.z)
     for weight, one in zip(weights, maps, strict=True):
-        probabilities += weight * sample.probabilities(*one)
+        probabilities += weight / sum(weights) * sample.probabilities(*one)
     moves = problem.bias and any(one.bias.any() for one in maps)
-    start = maps[int(weights.argmax())]
+    start = maps[int(np.argmax(weights))]
     if not moves:
         start = BiasAt(start.temperature, np.zeros(problem.n_classes))
-    return Plausible(
-        weights=weights,
-        temperatures=np.array([one.temperature for one in maps]),
-        biases=np.array([one.bias for one in maps]),
-        centre=project(sample, probabilities, start, bias=moves),
-        estimates=estimates,
-        mix=mix,
-    )
+    return project(sample, probabilities, start, bias=moves)
 
 
 def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> Mix:
@@ -232,14 +234,15 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> M
     k, whole = problem.n_classes, problem.target.probabilities(temperature).mean(axis=0)
     distance = prior.value - whole
     chi2 = float(np.sum(distance**2 / (prior.value + whole + 1e-12))) * 2
-    noise = (k - 1) * (1 / prior.equivalent_sample_size + 1 / len(problem.target))
+    rows = 1 / (1 / prior.equivalent_sample_size + 1 / len(problem.target))
+    noise = (k - 1) / rows
     shrinkage = max(0.0, 1 - NUMERICAL.label_shrinkage * noise / max(chi2, 1e-12))
     own = problem.sample.probabilities(temperature)
     value = np.maximum(own.mean(axis=0) + shrinkage * distance, POLICY.excluded)
     value /= value.sum()
     variation = 0.5 * float(np.abs(distance).sum())
     if source is None or shrinkage == 0:
-        return Mix(value, shrinkage, variation, 0.0, 1.0)
+        return Mix(value, shrinkage, variation, 0.0, 1.0, rows)
     _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
     rise = log_odds(float(met.max(axis=1).mean())) - log_odds(float(own.max(axis=1).mean()))
     rise /= max(shrinkage * variation, 0.02)
@@ -247,7 +250,7 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> M
     odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
     if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED:
         odds -= FITTED.repeated_mix
-    return Mix(value, shrinkage, variation, rise, float(expit(odds)))
+    return Mix(value, shrinkage, variation, rise, float(expit(odds)), rows)
 
 
 def _fall_of_similarity(sample: Logits, source: Source) -> float:
@@ -262,14 +265,3 @@ def _fall_of_similarity(sample: Logits, source: Source) -> float:
     error = source.error(weight)
     here = log_odds(share_similar(sample, source, weight, error))
     return float(np.clip(log_odds(1 - error) - here, 0.0, 3.0))
-
-
-def with_maps(plausible: Plausible, centre: BiasAt, maps: list[BiasAt]) -> Plausible:
-    """Return equally plausible maps around another centre."""
-    return replace(
-        plausible,
-        weights=np.full(len(maps), 1 / len(maps)),
-        temperatures=np.array([one.temperature for one in maps]),
-        biases=np.array([one.bias for one in maps]),
-        centre=centre,
-    )

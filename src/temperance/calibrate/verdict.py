@@ -85,12 +85,12 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     def share(name: str) -> Interval:
         values = accuracy[name]
         mean = float(plausible.weights @ values)
-        found = plausible.interval(values, sampling=float(np.sqrt(mean * (1 - mean) / n)))
+        found = plausible.interval(values, sampling=float(np.sqrt(max(mean * (1 - mean), 0.0) / n)))
         low, high = max(found.low, 0.0), min(found.high, 1.0)
         measured = _measured(problem, own_map if name == "before" else plausible.centre)
         if measured is not None and not low <= measured <= high:
             low, high = min(low, measured), max(high, measured)
-        return Interval(found.value, low, high)
+        return Interval(min(max(found.value, low), high), low, high)
 
     def error(name: str) -> Interval:
         found = plausible.interval(errors[name], floor=_noise(kinds[name]))

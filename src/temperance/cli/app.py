@@ -93,6 +93,7 @@ def calibrate(
         Of the rows that are drawn from a large file.
     """
     from temperance import calibrate as fit
+    from temperance import report as page
     from temperance.cli import inputs, methods, output
 
     inputs.check_gate(min_accuracy, "--min-accuracy")
@@ -129,7 +130,7 @@ def calibrate(
     if out is not None:
         calibration.save(out)
     if report is not None:
-        calibration.to_html(report, title=title, model=model)
+        page.to_html(calibration, report, title=title, model=model, max_error=max_error)
     estimates = {"accuracy": calibration.accuracy, "ece": calibration.ece_after}
     gates = methods.gates(estimates, max_ece, min_accuracy)
     missed = [gate.says() for gate in gates if gate.missed]

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from temperance.calibrate.result import Calibration
+    from temperance.calibrate.threshold import Threshold
     from temperance.maps import Map
 
 DEGREES = (30, 60)
 LABELS = 30  # digits that somebody labels in the last part of the story
 ACCEPTED_CONFIDENCE = 0.9  # confidence above which the story's clerk accepts an answer unseen
+MAX_ERROR = 0.05  # share of wrong answers that the clerk may let through
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods on the digits of one rotation, and the calibration that was chosen."""
+    """All methods on the digits of one rotation, and the calibration that was chosen.
+
+    ``wrong`` is the share of wrong answers that ``threshold`` lets through, by the labels.
+    """
 
     degrees: int
     calibration: Calibration
     outcomes: tuple[Outcome, ...]
+    threshold: Threshold
+    wrong: float | None
 
     def outcome(self, method: str) -> Outcome:
         """Return what one method did."""
@@ -68,6 +75,7 @@ class Comparison:
             "degrees": self.degrees,
             "verdict": self.calibration.verdict,
             "methods": [vars(outcome) for outcome in self.outcomes],
+            "threshold": self.threshold.to_dict() | {"measured": self.wrong},
         }
 
 
@@ -132,7 +140,11 @@ def compare(degrees: int) -> Comparison:
         "TS-Target": ("the target's labels", fit_temperature(z, y)),
     }
     outcomes = [_measure(name, knows, fitted, z, y) for name, (knows, fitted) in maps.items()]
-    return Comparison(degrees, calibration, tuple(outcomes))
+    threshold, wrong = calibration.threshold(MAX_ERROR), None
+    if threshold.confidence is not None:
+        p = threshold.map.predict_proba(z)
+        wrong = float((p.argmax(axis=1) != y)[p.max(axis=1) >= threshold.confidence].mean())
+    return Comparison(degrees, calibration, tuple(outcomes), threshold, wrong)
 
 
 def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_classes, read_bytes, shown_path
-from temperance.calibrate.prior import about
+from temperance._core.checks import InputError, check_classes
+from temperance._core.files import read_bytes, shown_path
+from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name

@@ -242,7 +242,7 @@ def propose(state: State, /, *, out: OptionalOut = None, json: Json = False) -> 
     else:
         pairs = ((name, proposal.compare[name]) for name in ("accuracy", "ece"))
         rows = [(name, between(pair["in_use"]), between(pair["proposed"])) for name, pair in pairs]
-        output.table((f"window of {proposal.at}", "map in use", "proposed"), rows)
+        output.table((f"window of {proposal.at}", "in use", "proposed"), rows)
         output.say(f"Expected fall of the Brier score: {proposal.compare['gain']:.3g}.")
         output.say(f"Within the limits: {'yes' if proposal.within_limits else 'no'}.")
         output.show_files({"calibration": out})

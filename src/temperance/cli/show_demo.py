@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from temperance.cli.demo import ACCEPTED_CONFIDENCE
+from temperance.cli.demo import ACCEPTED_CONFIDENCE, MAX_ERROR
 from temperance.cli.output import COLOURS, say, show_findings, table
 from temperance.report.texts import between, gain_sentence, percent, to_do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from temperance.cli.demo import Comparison, LabelledComparison
 
@@ -30,17 +33,26 @@ def show_demo(
     _show_labels(labelled)
     say()
     say("What to do next", "bold")
-    calibrate = f"  temperance calibrate {written['target']} --source {written['source']}"
+    program = _program()
+    calibrate = f"  {program} calibrate {written['target']} --source {written['source']}"
     for line in (
         f"Open the report:   {written['report']}",
         f"and, with labels:  {written['report_labels']}",
         "Or do the same by hand, on the files beside it:",
         f"{calibrate} --out cal.json",
         f"{calibrate} --labelled {written['few']} --out few.json",
-        f"  temperance evaluate {written['labelled']} --map few.json",
-        f"  temperance inspect {written['calibration']}",
+        f"  {program} evaluate {written['labelled']} --map few.json",
+        f"  {program} inspect {written['calibration']}",
     ):
         print(line)  # noqa: T201 - a path is copied, not wrapped
+
+
+def _program() -> str:
+    """Return the command as a reader can type it: with its path where no shell finds it."""
+    called = Path(sys.argv[0])
+    if shutil.which("temperance") or called.name != "temperance":
+        return "temperance"
+    return os.path.relpath(called)
 
 
 def _show_story(mild: Comparison, hard: Comparison, n: int) -> None:
@@ -51,7 +63,8 @@ def _show_story(mild: Comparison, hard: Comparison, n: int) -> None:
         f"digits that it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
         f"time. Then the scanner is mounted askew: {facts['n_target']:,} digits arrive rotated, "
         f"first by {mild.degrees} degrees, then by {hard.degrees} degrees. Nobody labels them, but "
-        f"how often each digit occurs is known. At the end somebody labels {n} digits."
+        f"each digit is known to be as frequent as any other. "
+        f"At the end somebody labels {n} digits."
     )
     say()
     say("How to read the tables", "bold")
@@ -96,6 +109,14 @@ def _show_one(comparison: Comparison) -> None:
         f"confidence, {ours.accepted_wrong:,} ({percent(ours.accepted_wrong / ours.accepted)}). "
         f"The others go to a person."
     )
+    accept = comparison.threshold
+    if accept.confidence is not None and comparison.wrong is not None:
+        say(
+            f"And if at most {MAX_ERROR:.0%} of the accepted answers may be wrong? "
+            f"cal.threshold(max_error={MAX_ERROR:g}) advises to accept from a confidence of "
+            f"{accept.confidence:.3f} on, {percent(accept.coverage)} of the digits. By the labels, "
+            f"{percent(comparison.wrong)} of these answers are wrong."
+        )
     say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
     say(
         f"{gain_sentence(calibration)} Estimated accuracy {between(calibration.accuracy)}, a 90% "

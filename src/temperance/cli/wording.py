@@ -38,6 +38,7 @@ WORDS = (
     ),
     (r"\bpass the scores\b", "save the scores"),
     (r"see temperance\.about", "see temperance calibrate --help"),
+    (r"the rows that label_next names", "the rows that the report names"),
     (r"\b(prior|source|labels|labelled|classes|features|penalty|bias|seed)=(?!\w)", r"--\1"),
 )
 """Pattern and replacement, in this order. A test looks for what is missing here."""

@@ -26,9 +26,10 @@ in other processes and threads call it side by side. Return O(K) numbers, for th
 
 from __future__ import annotations
 
-from temperance.data.array import ArrayRows
-from temperance.data.base import (
+from temperance.data.given import as_labelled_rows, as_rows, is_blocks
+from temperance.data.rows import (
     BLOCK,
+    ArrayRows,
     Block,
     MappedRows,
     Rows,
@@ -38,7 +39,6 @@ from temperance.data.base import (
     rows_per_block,
     shuffled,
 )
-from temperance.data.given import as_labelled_rows, as_rows, is_blocks
 from temperance.data.stream import StreamRows
 
 __all__ = [

@@ -46,11 +46,10 @@ def logits_of(p: object, name: str) -> Array:
     given = as_array(p)
     if given is not None and (len(given.shape) == 1 or tuple(given.shape)[1:] == (1,)):
         one = "p" if len(given.shape) == 1 else "p[:, 0]"
-        msg = (
+        raise checks.InputError(
             f"{name} must have shape (n, K), one column per class. Got probabilities of shape "
             f"{tuple(given.shape)}; of class 1 alone, pass numpy.stack([1 - {one}, {one}], axis=1)."
         )
-        raise checks.InputError(msg)
     array = detached(checks.check_logits(p, name))
     xp = namespace(array)
     wide = widened(array)

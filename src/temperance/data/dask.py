@@ -20,10 +20,9 @@ from dask.delayed import delayed
 from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
 from temperance._core.checks import InputError
-from temperance.data.array import ArrayRows
-from temperance.data.base import Block, Rows, S, Statistic, Totals, add, joined
 from temperance.data.columns import LABEL, columns_of
-from temperance.data.foreign import is_dask, is_dask_column, is_dask_frame
+from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined
+from temperance.data.types import is_dask, is_dask_column, is_dask_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,10 +18,9 @@ import numpy as np
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
 from temperance._core.checks import InputError
-from temperance.data.array import ArrayRows, file_of
-from temperance.data.base import Rows, rows_per_block
-from temperance.data.foreign import is_arrow_dataset, is_dask
+from temperance.data.rows import ArrayRows, Rows, file_of, rows_per_block
 from temperance.data.stream import StreamRows
+from temperance.data.types import is_arrow_dataset, is_dask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,8 +262,7 @@ def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:
     """Return the labelled rows of the given row numbers."""
     block = rows.take(numbers)
     if block.labels is None:
-        msg = "source must have labels. Got rows without labels instead."
-        raise InputError(msg)
+        raise InputError("source must have labels. Got rows without labels instead.")
     return LabelledSample(block.logits, block.labels)
 
 
@@ -282,8 +280,7 @@ def as_source_rows(source: object, n_classes: int, classes: Sequence[object] | N
     rows = as_labelled_rows(*pair, classes=classes, name="source logits")
     checks.check_same_classes(rows.n_classes, n_classes, "source logits")
     if rows.soft:
-        msg = "source labels must be class indices, one per row, not soft labels."
-        raise InputError(msg)
+        raise InputError("source labels must be class indices, one per row, not soft labels.")
     return rows
 
 
@@ -330,8 +327,7 @@ def array_digest(array: NDArray[Any]) -> bytes:
     if array.dtype.hasobject:
         array = np.asarray(array.tolist())
     if array.dtype.hasobject:
-        msg = "arrays must hold numbers or names. Got objects instead."
-        raise InputError(msg)
+        raise InputError("arrays must hold numbers or names. Got objects instead.")
     little = array.dtype.newbyteorder("<")
     digest = hashlib.sha256(f"{little.str}{array.shape}".encode())
     rows = np.atleast_1d(array)

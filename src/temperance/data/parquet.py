@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from temperance._core.checks import InputError, check_regular, decoding, shown_path
+from temperance._core.checks import InputError
+from temperance._core.files import check_regular, decoding, shown_path
 from temperance.data.columns import LABEL, columns_of, has_columns
 
 if TYPE_CHECKING:

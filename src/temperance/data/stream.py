@@ -15,8 +15,7 @@ import numpy as np
 from temperance._core import checks
 from temperance._core.arrays import as_array, detached, on_host, to_numpy
 from temperance._core.checks import InputError
-from temperance.data.array import ArrayRows, file_of
-from temperance.data.base import Block, Rows, Totals, joined, rows_per_block
+from temperance.data.rows import ArrayRows, Block, Rows, Totals, file_of, joined, rows_per_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Types of public arguments: what a user may hand in.
+"""Types of public arguments, and which library an argument comes from.
 
 An array is anything with a shape: NumPy, torch, any Array API library, a data frame of pandas or
 polars, a Dask collection. The checks of `temperance._core.checks` decide the rest when a function
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
-from temperance.data.base import Rows
+from temperance.data.rows import Rows
 
 
 class HasShape(Protocol):
@@ -52,3 +52,26 @@ PriorLike = HasShape | HasValue | Sequence[Any] | Mapping[Any, float]
 
 FeaturesLike = Sequence[Any]
 """A pair (target features, source features)."""
+
+Foreign = Any
+"""An object of a library that may not be installed."""
+
+
+def is_dask(values: object) -> TypeGuard[Foreign]:
+    """Return whether these are rows of Dask: an array, a data frame or one of its columns."""
+    return hasattr(values, "__dask_graph__")  # Dask's own protocol for its collections
+
+
+def is_dask_frame(values: object) -> TypeGuard[Foreign]:
+    """Return whether these are the rows of a Dask data frame."""
+    return is_dask(values) and hasattr(values, "columns")
+
+
+def is_dask_column(values: object) -> TypeGuard[Foreign]:
+    """Return whether this is one column of a Dask data frame."""
+    return is_dask(values) and hasattr(values, "to_dask_array")
+
+
+def is_arrow_dataset(values: object) -> TypeGuard[Foreign]:
+    """Return whether these are the rows of a ``pyarrow.dataset``."""
+    return any(base.__module__ == "pyarrow._dataset" for base in type(values).__mro__)

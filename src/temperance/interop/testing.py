@@ -64,8 +64,7 @@ def check_calibrator(
             continue
         with suppress(AssertionError, NotIdentified):
             check(estimator)
-            msg = f"{name} was expected to fail ({expected[name]}), and passes."
-            raise ValueError(msg)
+            raise ValueError(f"{name} was expected to fail ({expected[name]}), and passes.")
 
 
 def calibrator_checks() -> Iterator[tuple[str, Callable[[Any], None]]]:

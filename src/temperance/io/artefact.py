@@ -32,7 +32,8 @@ import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import is_numpy
-from temperance._core.checks import InputError, decoding, read_bytes, shown_path
+from temperance._core.checks import InputError
+from temperance._core.files import decoding, read_bytes, shown_path
 from temperance._version import __version__
 from temperance.data.given import array_digest
 from temperance.io.atomic import check_target, write_bytes
@@ -107,8 +108,7 @@ def save(
         kind, facts = obj.kind, obj.to_dict()
     else:
         way_out = "; of a fitted estimator take its map_" if hasattr(obj, "map_") else " instead"
-        msg = f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}."
-        raise InputError(msg)
+        raise InputError(f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}.")
     header = {"format": FORMAT, "version": VERSION, "package": __version__, "kind": kind}
     target = check_target(path)
     pack = _to_safetensors if target.suffix == ".safetensors" else _to_json
@@ -261,15 +261,13 @@ def _plain(value: object) -> object:
     """Turn NumPy values into what JSON knows."""
     if is_numpy(value) or isinstance(value, np.generic):
         return cast("Any", value).tolist()
-    msg = f"facts must be JSON. Got {type(value).__name__} instead."
-    raise InputError(msg)
+    raise InputError(f"facts must be JSON. Got {type(value).__name__} instead.")
 
 
 def _from_json(data: bytes | str) -> tuple[Facts, Tensors]:
     facts = parse(data)
     if not isinstance(facts, dict):
-        msg = "holds no JSON object"
-        raise InputError(msg)
+        raise InputError("holds no JSON object")
     return cast("Facts", facts), {}
 
 
@@ -289,8 +287,7 @@ def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
         with decoding("it", "an artefact"):
             tensors = deserialise(data)
     except InputError:
-        msg = "is neither JSON nor safetensors, or is damaged"
-        raise InputError(msg) from None
+        raise InputError("is neither JSON nor safetensors, or is damaged") from None
     header: Facts = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])
     metadata: Facts = header.get("__metadata__") or {}
     facts, _ = _from_json(str(metadata.get(FORMAT, "{}")))

@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from temperance._core.checks import InputError, shown_path
+from temperance._core.checks import InputError
+from temperance._core.files import shown_path
 
 try:
     import fcntl

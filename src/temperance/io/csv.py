@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from temperance._core.arrays import is_numpy
-from temperance._core.checks import InputError, opened
+from temperance._core.checks import InputError
+from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
 from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of

@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from temperance._core.checks import InputError, check_choice, check_regular
+from temperance._core.checks import InputError, check_choice
+from temperance._core.files import check_regular
 from temperance.data.convert import logits_of
 from temperance.io.atomic import check_target, replacing
 from temperance.io.columns import first_difference, shown_name
@@ -108,11 +109,10 @@ def _named(
         return found
     shape = found["logits"].shape
     if len(shape) == 2 and shape[1] != len(otherwise):
-        msg = (
+        raise InputError(
             f"logits must have {len(otherwise)} columns, for the classes {otherwise[0]!r} to "
             f"{otherwise[-1]!r} that they go with. Got {shape[1]}."
         )
-        raise InputError(msg)
     return found | {"classes": otherwise}
 
 
@@ -121,11 +121,10 @@ def _check_same(held: list[Any], given: list[str]) -> None:
     place = first_difference(names, given)
     if place is not None:
         mine, theirs = shown_name(names, place), shown_name(given, place)
-        msg = (
+        raise InputError(
             f"classes must be the names that the file has, in their order. Class {place} is {mine} "
             f"in the file, and {theirs} is given: leave --classes out, or save the file again."
         )
-        raise InputError(msg)
 
 
 def write(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from temperance._core.checks import InputError, decoding, opened
+from temperance._core.checks import InputError
+from temperance._core.files import decoding, opened
 from temperance.io.columns import array_of, spelled
 from temperance.io.table import check_expansion
 
@@ -86,8 +87,7 @@ def read_npz(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     name = f"{info.filename} in {path.name}"
     if info.flag_bits & 1:
-        msg = f"{name} must not be encrypted. Save the arrays again without a password."
-        raise InputError(msg)
+        raise InputError(f"{name} must not be encrypted. Save the arrays again without a password.")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         msg = f"{name} must be stored or deflated, as numpy.savez and savez_compressed do"
         raise InputError(f"{msg}. It is compressed in another way.")

@@ -25,7 +25,7 @@ def parse(data: bytes | str) -> Any:
     {'about': [0.5, 0.5], 'rows': 100}
     >>> parse('{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    temperance._core.checks.errors.InputError: holds the key 'a' twice
+    temperance._core.checks.InputError: holds the key 'a' twice
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data

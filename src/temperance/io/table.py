@@ -70,11 +70,10 @@ class Table:
         if words and self.classes is None:
             given = [str(label) for label in labels.flat]
             row = next((i for i, label in enumerate(given) if not label.isdecimal()), 0)
-            msg = (
+            raise InputError(
                 f"labels must be integers 0..{k - 1}, or names with the classes named too (in the "
                 f"file, or with --classes). Got {given[row][:40]!r} without them, in row {row}."
             )
-            raise InputError(msg)
         return check_labels(labels, n, k, self.classes if words else None)
 
     def arranged(self, new: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -124,8 +123,7 @@ def answers_of(probabilities: NDArray[Any], classes: list[str] | None) -> dict[s
 def check_expansion(expanded: int, stored: int, what: str) -> None:
     """Refuse a file that would fill the memory: one that grows as no file of logits does."""
     if expanded > PATIENT and expanded > EXPANSION * max(stored, 1):
-        msg = (
+        raise InputError(
             f"{what} must be a file of logits, but its {stored:,} bytes grow to {expanded:,}: it "
             f"is damaged or made to fill the memory. Save it again, uncompressed."
         )
-        raise InputError(msg)

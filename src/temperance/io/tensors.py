@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import safe_open
 
-from temperance._core.checks import InputError, check_regular, decoding, opened
+from temperance._core.checks import InputError
+from temperance._core.files import check_regular, decoding, opened
 from temperance.io.columns import array_of, named_in, spelled
 from temperance.io.strict_json import parse
 
@@ -67,8 +68,7 @@ def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]
 def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:
     if facts["dtype"] not in DTYPES:
         known = ", ".join(DTYPES)
-        msg = f"{key} in {path.name} must be of one of {known}. Got {facts['dtype']}."
-        raise InputError(msg)
+        raise InputError(f"{key} in {path.name} must be of one of {known}. Got {facts['dtype']}.")
     shape, (begin, end) = tuple(facts["shape"]), facts["data_offsets"]
     dtype = np.dtype(DTYPES[facts["dtype"]])
     if begin == end:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance._core.arrays import softmax_at
-from temperance.methods.sampling_error import share_interval
+from temperance._core.stats import share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ import numpy as np
 
 from temperance._core.arrays import softmax_at
 from temperance._core.checks import InputError
-from temperance.methods.sampling_error import normal_interval, share_interval
+from temperance._core.stats import normal_interval, share_interval
 from temperance.methods.transport import solve_transport
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING
 
 from temperance._core.arrays import softmax_at
-from temperance.methods.sampling_error import normal_interval
+from temperance._core.stats import normal_interval
 
 if TYPE_CHECKING:
     from typing import Any

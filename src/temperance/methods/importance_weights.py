@@ -82,11 +82,10 @@ def _check_features(features: object, n_target: int, n_source: int) -> tuple[Mat
         or target.shape[1:] != source.shape[1:]
         or not source.size
     ):
-        msg = (
+        raise InputError(
             f"features must be a pair of arrays with {n_target} target rows and {n_source} source "
             f"rows of one shape. Got shapes {target.shape} and {source.shape}."
         )
-        raise InputError(msg)
     target, source = target.reshape(n_target, -1), source.reshape(n_source, -1)
     check_finite(target, "target features")
     check_finite(source, "source features")

@@ -34,10 +34,9 @@ def run_model(model: Model, x: Array) -> Array:
         made = function(x)
     except Exception as error:
         shape = tuple(x.shape)
-        msg = (
+        raise InputError(
             f"model must turn a batch of inputs into logits. On shape {shape} it raised {error!r}."
-        )
-        raise InputError(msg) from error
+        ) from error
     z = check_logits(made, "logits of the model")
     return check_values(z, "logits of the model")
 

@@ -41,7 +41,7 @@ from temperance._core.checks import (
 )
 from temperance._core.optimise import TOLERANCE, Solution, minimise_in_scale, search_in_scale
 from temperance.data import ArrayRows, Block, Rows, as_rows, shuffled
-from temperance.data.base import stride_of
+from temperance.data.rows import stride_of
 from temperance.maps import Temperature
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ def _fit_bag(
     odds, counts = (None, None) if held is None else held
     shortfall = Shortfall.of(rows, q, shrink_to, counts)
     if np.count_nonzero(shortfall.counts) < 2:
-        msg = "all target rows are predicted as one class: UTS needs at least two."
-        raise NotIdentified(msg)
+        raise NotIdentified("all target rows are predicted as one class: UTS needs at least two.")
     v = fit_weight_exponent(rows, shortfall, form, odds, grid_means)
     return 1 / _fit_weighted(_weighted_sums(rows, v, form, odds), form, 1 / start)
 
@@ -252,8 +251,7 @@ def fit_weight_exponent(
             held = rows.mapped(log_odds) if odds is None else ArrayRows(odds, checked=True)
             solution = _search(held, shortfall.wanted(form), grid_means)
     except NotIdentified as error:
-        msg = f"UTS in its {form} form has no optimal weight: {error}"
-        raise NotIdentified(msg) from None
+        raise NotIdentified(f"UTS in its {form} form has no optimal weight: {error}") from None
     if form != "reference":
         _check_gain(shortfall, solution.value, form)
     return solution.x
@@ -265,11 +263,10 @@ def _check_gain(shortfall: Shortfall, value: float, form: str) -> None:
     gain = float(((shortfall.counts / n - q) ** 2).sum()) - value
     noise = float((q * (1 - q)).sum()) / n
     if gain < noise:
-        msg = (
+        raise NotIdentified(
             f"UTS in its {form} form has no optimal weight: against w = 0, where T is 0 too, "
             f"the best w lowers the objective by {gain:.2g}, less than its noise {noise:.2g}."
         )
-        raise NotIdentified(msg)
 
 
 def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[Matrix], Matrix]:
@@ -335,11 +332,10 @@ def _fit_weighted(sums: list[Sums], form: str, start: float) -> float:
     for function, tolerance in zip(sums, (SEARCH_TOLERANCE, TOLERANCE)[-len(sums) :], strict=True):
         beta, doubt = _minimise_weighted(function, beta, tolerance)
     if doubt < LEAST_DOUBT:
-        msg = (
+        raise NotIdentified(
             f"UTS in its {form} form does not identify the temperature: it runs to "
             f"{1 / beta:.3g}, because almost no weight falls on classes not predicted."
         )
-        raise NotIdentified(msg)
     return beta
 
 

@@ -126,11 +126,10 @@ class Bins:
 
     def __add__(self, other: Bins) -> Bins:
         if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
-            msg = (
+            raise checks.InputError(
                 f"bins to add must have the same edges. Got {self.counts.shape} and "
                 f"{other.counts.shape} bins, or bins of equal mass, which fit one set of rows only."
             )
-            raise checks.InputError(msg)
         return Bins(
             self.edges,
             self.counts + other.counts,
@@ -210,16 +209,10 @@ def ece(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
     n_bins : int
         Number M of bins.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -260,16 +253,10 @@ def adaptive_ece(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
     n_bins : int
         Number M of bins.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------
@@ -312,16 +299,10 @@ def classwise_ece(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices, or soft labels that sum to one in each row.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `nll`.
     n_bins : int
         Number M of bins.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------

@@ -165,11 +165,10 @@ def group_numbers(groups: object, n: int) -> NDArray[np.intp]:
 def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
     """A metric and the options that ``functools.partial`` put on it."""
     if not callable(metric):
-        msg = (
+        raise checks.InputError(
             f"metric must be a function of (logits, labels), such as temperance.metrics.ece. Got "
             f"{metric!r} instead."
         )
-        raise checks.InputError(msg)
     function = cast("Any", metric)
     if isinstance(metric, partial) and not function.args:
         return function.func, function.keywords

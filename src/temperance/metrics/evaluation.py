@@ -124,16 +124,10 @@ def evaluate(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices, or soft labels that sum to one in each row.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `nll`.
     n_bins : int
         Number of bins of the ECE.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------

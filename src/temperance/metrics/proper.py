@@ -185,18 +185,12 @@ def brier(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices, or soft labels that sum to one in each row.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `nll`.
     per_class : bool
         True divides by K, the convention of the paper on unsupervised temperature scaling. False
         is the sum over classes, between 0 and 2: Brier's own definition and
         ``sklearn.metrics.brier_score_loss(labels, p, scale_by_half=False)``.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
 
     Returns
     -------

@@ -59,14 +59,8 @@ def risk_coverage(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
 
     Returns
     -------
@@ -105,14 +99,8 @@ def aurc(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
 
     Returns
     -------
@@ -146,14 +134,8 @@ def excess_aurc(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
 
     Returns
     -------

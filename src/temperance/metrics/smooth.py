@@ -60,14 +60,8 @@ def smooth_ece(
 
     Parameters
     ----------
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices. A soft label counts by the probability that it gives to the predicted class.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights; an integer weight equals repetition.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
+    logits, labels, sample_weight, classes
+        Labelled rows; see `accuracy`.
 
     Returns
     -------

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, check_number
+from temperance.monitor.window import LASTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from temperance._core.stats import Interval
     from temperance.monitor.change import Change
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
 """Estimated loss, as a share of the rows, from which an alarm is called so."""
+MORE = {"confidence": "surer", "similarity": "more like its class"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Alarm:
     classes : tuple of str
         Where the change is largest.
     text, advice : str
-        A sentence each.
+        A few sentences each.
     label_next : tuple of int
         Rows of the window to label, best first.
     """
@@ -116,30 +118,27 @@ class Place:
         """Return an alarm at this place."""
         where = "" if self.segment is None else f" (segment {self.segment})"
         rows = self.held.label_next
-        label = (
-            f"Label rows {', '.join(map(str, rows[:5]))}, … of this window and add them with "
-            "labelled=."
-            if rows
-            else "Label rows of this window at random and add them with labelled=."
-        )
+        which = f"rows {', '.join(map(str, rows[:5]))}, …" if rows else "random rows"
         return Alarm(
             at=self.at,
             kind=kind,
             what=what,
-            severity=_severity(loss),
+            severity=_severity(loss, louder=other.get("louder", False)),
             loss=loss,
             segment=self.segment,
             classes=other.get("classes", ()),
             text=f"{self.at}{where}: {text}",
-            advice=f"{other['advice']} {label}",
+            advice=f"{other['advice']} Label {which} of this window, and add the labels.",
             label_next=rows,
         )
 
 
-def _severity(loss: float | None) -> str:
+def _severity(loss: float | None, *, louder: bool) -> str:
+    names = list(SEVERITIES)
     if loss is None:
         return "high"
-    return next(name for name, least in reversed(SEVERITIES.items()) if loss >= least or not least)
+    step = sum(loss >= least for least in list(SEVERITIES.values())[1:]) + louder
+    return names[min(step, len(names) - 1)]
 
 
 def limit_alarms(place: Place, limits: Limits, *, changed: bool) -> Iterator[Alarm]:
@@ -166,9 +165,17 @@ def limit_alarms(place: Place, limits: Limits, *, changed: bool) -> Iterator[Ala
 
 
 def change_alarms(
-    place: Place, changes: list[Change], names: list[str], home: float | None
+    place: Place,
+    changes: list[Change],
+    names: list[str],
+    home: float | None,
+    before: Sequence[Estimates] = (),
 ) -> Iterator[Alarm]:
-    """Yield one alarm for all that changed; ``home`` is the accuracy of the reference."""
+    """Yield one alarm for all that changed.
+
+    ``home`` is the accuracy of the reference, ``before`` are the windows just before this one that
+    have changed too. A change that lasts and grows is one step louder than its loss.
+    """
     if not changes:
         return
     here = place.held.accuracy
@@ -176,10 +183,31 @@ def change_alarms(
     said = [_sentence(change, [names[k] for k in change.classes]) for change in changes]
     if loss is not None:
         said.append(f"Estimated loss of accuracy: {loss:.1%}.")
+    growth = _growth(before, here)
+    if growth is not None:
+        said.append(growth)
     classes = tuple(dict.fromkeys(names[k] for change in changes for k in change.classes))
-    what = ", ".join(change.what for change in changes)
-    advice = "Find out what changed in the data before you change the model."
-    yield place.alarm("change", what, loss, " ".join(said), classes=classes, advice=advice)
+    yield place.alarm(
+        "change",
+        ", ".join(change.what for change in changes),
+        loss,
+        " ".join(said),
+        classes=classes,
+        advice="Find out what changed in the data before you change the model.",
+        louder=growth is not None,
+    )
+
+
+def _growth(before: Sequence[Estimates], here: Interval | None) -> str | None:
+    """Return what is said of a change that lasts and grows; None of any other change."""
+    first = before[0].accuracy if len(before) + 1 >= LASTING else None
+    if first is None or here is None or here.value >= first.value:
+        return None
+    return (
+        f"{len(before) + 1} windows in a row have changed, and the estimated accuracy fell from "
+        f"{first.value:.1%} to {here.value:.1%} meanwhile. Estimates follow a growing shift too "
+        f"slowly: the true accuracy may be as low as {here.low:.1%}."
+    )
 
 
 def _sentence(change: Change, classes: list[str]) -> str:
@@ -189,7 +217,10 @@ def _sentence(change: Change, classes: list[str]) -> str:
         return f"{change.now:.1%} of the predictions moved to other classes{most}."
     way = "fell" if change.direction < 0 else "rose"
     most = f", most of all where {listed} is predicted" if classes else ""
-    return f"{change.what} {way}, mean rank {change.now:.2f} after {change.before:.2f}{most}."
+    return (
+        f"{change.what.capitalize()} {way}{most}: on average a row is {MORE[change.what]} than "
+        f"{change.now:.0%} of the rows of the source, after {change.before:.0%} before."
+    )
 
 
 def refusals(place: Place) -> Iterator[Alarm]:
@@ -199,6 +230,26 @@ def refusals(place: Place) -> Iterator[Alarm]:
         for finding in fatal[:1]:
             text = f"nothing can be estimated. {finding.title}"
             yield place.alarm("refused", finding.code, None, text, advice=finding.advice)
+
+
+def unlike_whole(alarms: list[Alarm]) -> list[Alarm]:
+    """Return alarms without those of segments that only repeat an alarm of the whole window.
+
+    A segment that loses five points more than the whole window is no repetition.
+    """
+
+    def subject(alarm: Alarm) -> tuple[str, str]:
+        return alarm.kind, "" if alarm.kind == "change" else alarm.what
+
+    whole = {subject(alarm): alarm.loss or 0.0 for alarm in alarms if alarm.segment is None}
+    more = SEVERITIES["medium"]
+    return [
+        alarm
+        for alarm in alarms
+        if alarm.segment is None
+        or subject(alarm) not in whole
+        or (alarm.loss or 0.0) - whole[subject(alarm)] >= more
+    ]
 
 
 def _percent(found: Interval) -> str:

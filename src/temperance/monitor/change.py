@@ -28,8 +28,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtri
 
+from temperance.calibrate.accuracy import Source
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.source import Source
 from temperance.data.given import LabelledSample
 
 if TYPE_CHECKING:
@@ -112,6 +112,11 @@ class Ranks:
         self.own = self._tally(own, rows.predicted)
         ranked = {name: self._rank(name, values) for name, values in own.items()}
         self.variance = {name: max(float(np.var(u)), 1e-6) for name, u in ranked.items()}
+
+    @property
+    def temperature(self) -> float:
+        """Return the temperature of the third of the source that is not ranked."""
+        return self._source.temperature
 
     def tally(self, z: NDArray[Any]) -> Tally:
         """Return the sums over the rows of a window."""
@@ -199,11 +204,11 @@ class Chart:
         if self.reference.n:
             h = threshold(time * self.n_sums)
             for name in self._variance:
-                z, gap = self._residual(name, window)
+                z, error = residual(name, window, self.reference, self._variance[name])
                 found += [
                     self._change(name, side, window)
                     for side in (-1, 1)
-                    if self._rings((name, side), side * z, side * gap > TOLERATED, h)
+                    if self._rings((name, side), side * z, side * z * error > TOLERATED, h)
                 ]
             z, distance = _mix_residual(window, self.reference)
             if self._rings(("class mix", 0), z, distance > TOLERATED_MIX**2, h):
@@ -217,13 +222,6 @@ class Chart:
         rings = total > h and matters
         self._sums[key] = 0.0 if rings else total
         return rings
-
-    def _residual(self, name: str, window: Tally) -> tuple[float, float]:
-        """Return the residual of a mean rank in standard errors, and as it is."""
-        before = self.reference
-        error = np.sqrt(self._variance[name] * (1 / window.n + 1 / before.n))
-        gap = window.ranks[name] / window.n - before.ranks[name] / before.n
-        return float(gap / error), float(gap)
 
     def _change(self, what: str, direction: int, window: Tally) -> Change:
         before = self.reference
@@ -240,6 +238,13 @@ class Chart:
             classes = _largest(direction * np.maximum(direction * apart, 0.0))
         old, new = before.ranks[what] / before.n, window.ranks[what] / window.n
         return Change(what, direction, old, new, classes)
+
+
+def residual(name: str, window: Tally, before: Tally, variance: float) -> tuple[float, float]:
+    """Return the change of a mean rank in standard errors, and the standard error."""
+    error = float(np.sqrt(variance * (1 / window.n + 1 / before.n)))
+    gap = window.ranks[name] / window.n - before.ranks[name] / before.n
+    return gap / error, error
 
 
 def _standardised(counts: Vector, n: float, others: Vector, m: float) -> Vector:

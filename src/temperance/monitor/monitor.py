@@ -19,11 +19,11 @@ from temperance._core.checks import (
     check_number,
     check_same_classes,
 )
-from temperance._core.stats import Interval
 from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.prior import Prior, as_prior
+from temperance.calibrate.problem import Prior, as_prior
+from temperance.calibrate.result import Calibration
 from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.io import artefact
@@ -31,8 +31,9 @@ from temperance.maps import IDENTITY
 from temperance.monitor import export, state
 from temperance.monitor.alarms import Alarm, Limits
 from temperance.monitor.change import Ranks
+from temperance.monitor.reference import Reference
 from temperance.monitor.timeline import Timeline, instant, moment, place_of
-from temperance.monitor.window import CLASSES, SHARED, Window, describe, slim, widened
+from temperance.monitor.window import CLASSES, SHARED, Window, describe, interval, slim, widened
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from temperance.calibrate.result import Calibration
     from temperance.data.types import LogitsLike, PriorLike, SourceLike
     from temperance.maps import Map
 
@@ -160,7 +160,7 @@ class Monitor:
         self._prior = None if prior is None else _prior(prior)
         self._sample = _unpacked(header["source"])
         self._ranks = Ranks(self._sample)
-        self._home = float((self._sample.logits.argmax(axis=1) == self._sample.labels).mean())
+        self._reference = Reference(self._sample, self._ranks)
         self._records: dict[str, Record] = {state.digest(header): header}
         self._calibrations: dict[str, Calibration] = {}  # with their rows, while the process lives
         self._timeline: Timeline | None = None
@@ -207,6 +207,8 @@ class Monitor:
             return self._window(key)
         name, used = self._in_use(instant(when))
         cal = calibrate(rows, self._prior, self._sample, labelled=labelled, classes=self.classes)
+        tally = self._ranks.tally(z)
+        joined = self._reference.join(cal, z, tally)
         parts = self._segments(z, drawn.numbers, columns, used)
         if segments is None and key in self._by_id():
             parts = self._by_id()[key]["segments"]
@@ -221,8 +223,8 @@ class Monitor:
                 "in_use": name,
                 "n_labelled": cal.details["n_labelled"],
                 "calibration": slim(cal),
-                "estimates": describe(cal, z, used, named, POLICY.level),
-                "change": self._ranks.tally(z).to_dict(),
+                "estimates": describe(joined, z, used, named, POLICY.level),
+                "change": tally.to_dict(),
                 "segments": parts,
             }
         )
@@ -245,9 +247,11 @@ class Monitor:
         facts: dict[str, Any] = {}
         for key, places in found.items():
             cal = calibrate(z[places], source=self._sample, classes=self.classes)
-            part = describe(cal, z[places], used, list(self.limits.recall), level)
+            tally = self._ranks.tally(z[places])
+            joined = self._reference.join(cal, z[places], tally)
+            part = describe(joined, z[places], used, list(self.limits.recall), level)
             recall = part.get("recall", {})
-            change = self._ranks.tally(z[places]).to_dict() | {"by_class": []}
+            change = tally.to_dict() | {"by_class": []}
             fatal = [finding.to_dict() for finding in cal.findings if finding.severity == "refuse"]
             facts[key] = {
                 "estimates": {n: v for n, v in part.items() if n not in NOT_OF_SEGMENTS}
@@ -318,9 +322,9 @@ class Monitor:
         new = last["estimates"]["proposed"]
         window = self._window(last["id"])
         compare = {
-            "accuracy": {"in_use": window.accuracy, "proposed": _interval(new["accuracy"])},
-            "ece": {"in_use": window.ece, "proposed": _interval(new["ece"])},
-            "gain": _interval(new["gain"]),
+            "accuracy": {"in_use": window.accuracy, "proposed": interval(new["accuracy"])},
+            "ece": {"in_use": window.ece, "proposed": interval(new["ece"])},
+            "gain": interval(new["gain"]),
         }
         kept = all(
             found is not None and (found[0] <= limit if "error" in what else found[0] >= limit)
@@ -336,18 +340,20 @@ class Monitor:
             in_use=name,
         )
 
-    def accept(self, proposal: Proposal | Calibration) -> None:
+    def accept(self, proposal: Proposal | Calibration | Map) -> None:
         """Take a map into use for later windows; change is measured from its window on.
 
-        A calibration in place of a proposal says which map the model had in use from the beginning.
+        A calibration or a map in place of a proposal says what the model had in use from the
+        beginning.
         """
         name, _ = self._in_use(None)
-        cal = proposal.calibration if isinstance(proposal, Proposal) else proposal
+        given = proposal.calibration if isinstance(proposal, Proposal) else proposal
+        new = given.map if isinstance(given, Calibration) else given
         if isinstance(proposal, Proposal) and proposal.in_use != name:
             msg = "proposal must be compared with the map in use. The map in use has changed since:"
             raise InputError(f"{msg} call propose() again.")
         window = proposal.window if isinstance(proposal, Proposal) else None
-        self._decide("accept", map=artefact.describe_map(cal.map), window=window)
+        self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:
         """Take the map that was in use before into use again."""
@@ -397,7 +403,9 @@ class Monitor:
     def _replayed(self) -> Timeline:
         if self._timeline is not None:
             return self._timeline
-        line = Timeline(self._ranks, self._home, self.limits, self.false_alarms_per, self.classes)
+        line = Timeline(
+            self._ranks, self._reference.accuracy, self.limits, self.false_alarms_per, self.classes
+        )
         held = self._by_id()
         labels = [r for r in self._records.values() if r.get("kind") == "labels"]
         accepted = [r for r in self._decisions() if r.get("window") in held]
@@ -487,10 +495,6 @@ class Monitor:
 
 def _now(*, precise: bool = False) -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds" if precise else "seconds")
-
-
-def _interval(three: Any) -> Interval | None:
-    return None if three is None else Interval(*three)
 
 
 def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,8 @@ import warnings
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from temperance._core.checks import InputError, opened, shown_path
+from temperance._core.checks import InputError
+from temperance._core.files import opened, shown_path
 from temperance.io.atomic import check_target
 from temperance.io.strict_json import parse
 

@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 from temperance._core.checks import InputError
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.result import Finding
-from temperance.monitor.alarms import Place, change_alarms, limit_alarms, refusals
+from temperance.monitor.alarms import (
+    SEVERITIES,
+    Place,
+    change_alarms,
+    limit_alarms,
+    refusals,
+    unlike_whole,
+)
 from temperance.monitor.change import Chart, Ranks, Tally
-from temperance.monitor.window import Estimates, Window, read, with_labels
+from temperance.monitor.window import LASTING, Estimates, Window, doubted, read, with_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from temperance.monitor.alarms import Alarm, Limits
+    from temperance.monitor.change import Change
 
     Record = dict[str, Any]
+
+
+SEVERITY = list(SEVERITIES)
 
 
 def moment(at: object) -> str:
@@ -61,6 +72,7 @@ class Timeline:
         self._per = false_alarms_per
         self._chart, self._home = Chart(ranks.own, ranks.variance), home
         self._segments: dict[str, tuple[Chart, float | None]] = {}
+        self._rang: list[Window] = []  # the last windows, all of which have changed
         self.windows: list[Window] = []
         self.last: tuple[dt.datetime, str] | None = None
 
@@ -68,7 +80,7 @@ class Timeline:
         """Measure change from a window on, whose calibration was accepted."""
         self._chart.restart(Tally.from_dict(accepted["change"]))
         self._home = float(accepted["estimates"]["proposed"]["accuracy"][0])
-        self._segments = {}
+        self._segments, self._rang = {}, []
 
     def step(self, record: Record, labels: list[Record]) -> None:
         """Add the next window."""
@@ -93,20 +105,25 @@ class Timeline:
         window = Window(
             **held, at=record["at"], id=record["id"], n_labelled=n_labelled, segments=segments
         )
-        alarms = list(self._ring(window, record))
-        alarms.sort(key=lambda one: (one.loss is not None, -(one.loss or 0.0)))
+        time = self._per * (2 if segments else 1)  # half of the false alarms are left to segments
+        changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
+        self._rang = [*self._rang, window] if changes else []
+        if len(self._rang) >= LASTING and not n_labelled:
+            window = doubted(window, self._home)
+        alarms = unlike_whole(list(self._ring(window, record, changes, time)))
+        alarms.sort(key=lambda one: (-SEVERITY.index(one.severity), -(one.loss or 0.0)))
         object.__setattr__(window, "alarms", tuple(alarms))
         self.windows.append(window)
         self.last = place_of(record)
 
-    def _ring(self, window: Window, record: Record) -> Iterator[Alarm]:
+    def _ring(
+        self, window: Window, record: Record, changes: list[Change], time: float
+    ) -> Iterator[Alarm]:
         place = Place(window.at, None, window)
         yield from refusals(place)
-        parts = record["segments"]
-        time = self._per * (2 if parts else 1)  # half of the false alarms are left to segments
-        changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
         yield from limit_alarms(place, self._limits, changed=bool(changes))
-        yield from change_alarms(place, changes, self._names, self._home)
+        yield from change_alarms(place, changes, self._names, self._home, self._rang[:-1])
+        parts = record["segments"]
         for key, part in parts.items():
             place = Place(window.at, key, window.segments[key])
             chart, home = self._segments.get(key, (Chart(Tally(), self._ranks.variance), None))

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, expit
 
-from temperance._core.stats import Z90, Interval
+from temperance._core.stats import Z90, Interval, overlap, wilson
+from temperance.calibrate.accuracy import log_odds
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.expected import answers
 from temperance.calibrate.findings import found
-from temperance.calibrate.result import Calibration, Finding, overlap, wilson
+from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.uncertainty import interval_over
 from temperance.metrics.binned import bin_index
 
@@ -34,6 +35,8 @@ LARGEST = 1 << 18  # rows times classes that estimates read: beyond, sampling er
 CLASSES = 20  # classes whose recall, precision and F1 are kept, the most frequent ones
 TO_LABEL = 30  # rows to label that are kept
 PLAUSIBLE = 400  # numbers of plausible maps that are kept
+LASTING = 3  # windows in a row that have changed, from which a change is no passing one
+DOUBT = 2.0  # times the estimated fall, in log-odds, that the accuracy may have fallen by then
 SHARED = ("classes", "prior", "prior_low", "prior_high", "prior_kind")  # by all windows
 
 
@@ -156,7 +159,10 @@ def _calibration_error(given: Answers, level: float) -> Interval:
     apart = top - 1 + given.wrong
     gaps = [np.abs(np.bincount(place, gap, N_BINS)).sum() / len(top) for gap in apart]
     chance = np.sqrt(2 / np.pi * np.bincount(place, top * (1 - top), N_BINS)).sum() / len(top)
-    error = interval_over(given.weights, np.array(gaps), floor=float(chance), level=level)
+    noise = float(np.sqrt(np.sum(top * (1 - top)))) / len(top)
+    error = interval_over(
+        given.weights, np.array(gaps), sampling=noise, floor=float(chance), level=level
+    )
     return Interval(error.value, max(error.low, 0.0), min(error.high, 1.0))
 
 
@@ -187,12 +193,13 @@ def widened(facts: dict[str, Any], shared: dict[str, Any]) -> Calibration:
     return Calibration.from_dict(facts | {"details": facts["details"] | shared})
 
 
+def interval(three: Any) -> Interval | None:
+    """Return three numbers of a record as an interval."""
+    return None if three is None else Interval(*three)
+
+
 def read(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers of `Estimates` that `describe` described."""
-
-    def interval(three: Any) -> Interval | None:
-        return None if three is None else Interval(*three)
-
     tables = ("recall", "precision", "f1")
     held: dict[str, Any] = {name: facts[name] for name in ("rows", "verdict")}
     held |= {name: interval(facts.get(name)) for name in ("accuracy", "ece", "auc")}
@@ -223,6 +230,26 @@ def with_labels(held: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
         "recall": held["recall"] | recall,
         "findings": tuple(findings),
     }
+
+
+def doubted(window: Window, home: float) -> Window:
+    """Return a window of a change that lasts, with an interval that holds twice its fall.
+
+    While a shift grows, estimates follow more slowly than the truth: the true fall of the log-odds
+    since the reference was less than twice the estimated fall in 95 % of the windows of
+    `lab/experiments/monitoring` that were the third or a later one in a row to change.
+    """
+    accuracy, ece = window.accuracy, window.ece
+    if accuracy is None or accuracy.value >= home:
+        return window
+    start = log_odds(home)
+    lowest = float(expit(start + DOUBT * (log_odds(accuracy.value) - start)))
+    more = accuracy.low - lowest
+    if more <= 0:
+        return window
+    if ece is not None:
+        ece = ece._replace(high=min(ece.high + more, 1.0))
+    return replace(window, accuracy=accuracy._replace(low=lowest), ece=ece)
 
 
 def _updated(before: Interval | None, n: int, hits: int) -> tuple[Interval, bool]:

@@ -30,6 +30,7 @@ def to_html(
     title: str | None = None,
     model: str | None = None,
     date: str | None = None,
+    max_error: float | None = None,
 ) -> str:
     """Return the report as one self-contained page, and write it when a path is given.
 
@@ -46,6 +47,9 @@ def to_html(
         Name of the model, as readers know it.
     date : str, optional
         Today without it.
+    max_error : float, optional
+        Share of wrong answers that may be accepted: the page says how many rows may be answered.
+        0.05 without it.
 
     Examples
     --------
@@ -57,9 +61,9 @@ def to_html(
     >>> page[:15], "<script src" in page
     ('<!doctype html>', False)
     """
-    from temperance.report.context import page_facts
+    from temperance.report.context import MAX_ERROR, page_facts
 
-    facts = page_facts(calibration, audit, title, model, date)
+    facts = page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR)
     text = template("report.html.jinja").render(facts)
     if path is not None:
         with replacing(path) as file:

@@ -41,6 +41,7 @@ class RiskChart(NamedTuple):
     plot: Markup
     lines: dict[str, str]
     rows: list[tuple[str, str, str]]
+    decision: str
 
 
 LINES = {"before": "the model's own confidence", "after": "calibrated"}
@@ -97,8 +98,11 @@ def _histogram(
     return Histogram(name, look, bars, percent(top / total), mean, accuracy, words)
 
 
-def risk_chart(facts: dict[str, Any]) -> RiskChart | None:
-    """Return the estimated risk against coverage, before and after, with the band of the latter."""
+def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
+    """Return the estimated risk against coverage, before and after, with the band of the latter.
+
+    ``max_error`` is the share of wrong answers that the decision may lead to.
+    """
     curves = facts["risk_coverage"]
     if not curves:
         return None
@@ -120,4 +124,14 @@ def risk_chart(facts: dict[str, Any]) -> RiskChart | None:
         )
         for i in places
     ]
-    return RiskChart(plot(answered, shares(high=top), marks, RISK), LINES, rows)
+    kept = [i for i, end in enumerate(high) if end <= max_error]
+    decision = "answer no row by the model alone"
+    if kept:
+        i = kept[-1]
+        decision = (
+            f"answer the surest {percent(coverage[i])} of the rows: "
+            f"{between((after[i], low[i], high[i]))} of these answers are estimated to be wrong"
+        )
+    drawn = plot(answered, shares(high=top), marks, RISK)
+    words = f"To have at most {100 * max_error:g}% wrong answers, {decision}."
+    return RiskChart(drawn, LINES, rows, words)

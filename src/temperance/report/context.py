@@ -37,6 +37,7 @@ ROWS = 80  # rows to label that are listed
 SENTENCE = 600  # characters of a sentence that may hold a class name
 MAX_FACTS_LENGTH = 500_000  # characters of the facts inside the page
 FIRST = 1_000  # entries that are kept of a list when the facts are longer
+MAX_ERROR = 0.05  # share of wrong answers that the decision allows, unless another is given
 SEVERITY = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
 
 
@@ -46,6 +47,7 @@ def page_facts(
     title: str | None = None,
     model: str | None = None,
     date: str | None = None,
+    max_error: float = MAX_ERROR,
 ) -> dict[str, Any]:
     """Return everything that the page says."""
     facts = calibration.details
@@ -71,7 +73,7 @@ def page_facts(
         "tiles": _tiles(calibration),
         "estimates": estimate_rows(calibration),
         "histograms": histograms(calibration),
-        "risk": risk_chart(facts),
+        "risk": risk_chart(facts, max_error),
         "findings": [_finding(finding.to_dict()) for finding in calibration.findings],
         "mix": _class_mix(facts),
         "accuracy_estimates": _accuracy_estimates(calibration),

@@ -1,14 +1,25 @@
 """A temperature and a class bias near a map that was known before any label.
 
-    θ̂ = argmin_θ  - Σ_i w_i log softmax(z_i / T + b)_{y_i}  +  (θ - θ₀)' P (θ - θ₀) / 2
+    θ̂ = argmin_θ  Σ_i w_i ℓ(softmax(z_i / T + b), y_i)  +  (θ - θ₀)' P (θ - θ₀) / 2
+                   - m Σ_k q_k log(mean_j softmax(u_j / T + b)_k)
 
 with θ = (log T, b): the mode of a posterior whose prior is normal with centre θ₀ and precision P.
 No class needs a labelled row, and many rows leave nothing of the prior.
+
+The loss is the density power divergence of Basu, Harris, Hjort and Jones (Biometrika 1998),
+
+    ℓ(p, y) = Σ_k p_k^(1 + β) / (1 + β) - p_y^β / β + (1 - β / (1 + β)) / β,
+
+that is -log p_y for β = 0 and half the Brier score for β = 1. It has the same optimum as -log p_y
+where some map is right; with β > 0 a label that a map calls impossible has a bounded influence.
+
+The last term, where a class mix q of unlabelled rows u is known, counts as m rows whose classes are
+known, but not which rows they are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +34,22 @@ FURTHEST = 6.0  # of log T from its centre
 TINY = 1e-300
 
 
+class KnownMix(NamedTuple):
+    """Class shares of unlabelled rows, as good as a count of that many rows.
+
+    Attributes
+    ----------
+    z : array of shape (n, K)
+        The unlabelled rows; -inf where a class is masked.
+    shares : array of shape (K,)
+    rows : float
+    """
+
+    z: Matrix
+    shares: Matrix
+    rows: float
+
+
 class Posterior(NamedTuple):
     """A normal approximation of what labels leave open.
 
@@ -30,13 +57,15 @@ class Posterior(NamedTuple):
     ----------
     centre : array of shape (K + 1,)
         θ of greatest density.
-    information : array of shape (m, m)
-        Of the labels on the first m parameters, those that P speaks of.
+    precision, information : arrays of shape (m, m)
+        Of the prior, the class mix included, and of the labels, on the first m parameters, those
+        that P speaks of.
     evidence : float
         Log of the probability of the labels under the prior, by Laplace's approximation.
     """
 
     centre: Matrix
+    precision: Matrix
     information: Matrix
     evidence: float
 
@@ -47,46 +76,117 @@ def fit_around(
     theta: Matrix,
     precision: Matrix,
     weight: Matrix | None = None,
+    *,
+    robustness: float = 0.0,
+    mix: KnownMix | None = None,
 ) -> Posterior:
     """Return the posterior of θ; parameters beyond the size of ``precision`` stay as they are.
 
-    A logit of -inf is a class that is impossible in its row.
+    A logit of -inf is a class that is impossible in its row. ``robustness`` is β.
     """
     from scipy.optimize import minimize
 
-    place, free = np.arange(len(labels)), len(precision)
+    free = len(precision)
     filled = np.where(np.isneginf(z), 0.0, z)
     w = np.ones(len(labels)) if weight is None else weight
+    known = None if mix is None else _MixLikelihood(mix)
+    before = precision if known is None else precision + known.information(theta)[:free, :free]
+    # Steps in units of the prior's errors, so that a sharply known direction hinders no other.
+    step = np.linalg.cholesky(np.linalg.inv(before))
 
-    def objective(x: Matrix) -> tuple[float, Matrix]:
+    def at(u: Matrix) -> Matrix:
+        x = theta.copy()
+        x[:free] += step @ u
+        x[0] = np.clip(x[0], theta[0] - FURTHEST, theta[0] + FURTHEST)
+        return x
+
+    def objective(u: Matrix) -> tuple[float, Matrix]:
+        x = at(u)
         t = float(np.exp(x[0]))
         p = softmax_at(z, t, x[1:])
+        loss, slopes = _loss(p, labels, robustness)
+        value, slopes = float(w @ loss), slopes * w[:, None]
+        gradient = np.r_[-float(np.sum(slopes * filled)) / t, slopes.sum(axis=0)]
+        if known is not None:
+            more, slope = known.loss(x)
+            value, gradient = value + more, gradient + slope
         apart = (x - theta)[:free]
-        pull = np.zeros_like(x)
-        pull[:free] = precision @ apart
-        value = -float(w @ np.log(np.maximum(p[place, labels], TINY)))
-        p[place, labels] -= 1
-        p *= w[:, None]
-        gradient = np.r_[-float(np.sum(p * filled)) / t, p.sum(axis=0)] + pull
-        gradient[free:] = 0.0
-        return value + 0.5 * float(apart @ pull[:free]), gradient
+        pull = precision @ apart
+        value += 0.5 * float(apart @ pull)
+        return value, cast("Matrix", step.T @ (gradient[:free] + pull))
 
-    bounds = [(theta[0] - FURTHEST, theta[0] + FURTHEST), *[(None, None)] * (len(theta) - 1)]
-    solved = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds)
-    information = _information(z, filled, solved.x, free, w)
-    volume = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(information + precision)[1]
-    return Posterior(solved.x, information, 0.5 * float(volume) - float(solved.fun))
+    solved = minimize(objective, np.zeros(free), jac=True, method="L-BFGS-B")
+    found = at(solved.x)
+    information = _information(z, filled, found, free, w, robustness)
+    volume = np.linalg.slogdet(before)[1] - np.linalg.slogdet(information + before)[1]
+    gone = 0.0 if known is None else known.loss(theta)[0]
+    evidence = 0.5 * float(volume) - float(solved.fun) + gone
+    if known is not None:
+        before = precision + known.information(found)[:free, :free]
+    return Posterior(found, before, information, evidence)
 
 
-def _information(z: Matrix, filled: Matrix, theta: Matrix, free: int, weight: Matrix) -> Matrix:
-    """Return the expected curvature of the log likelihood in the first parameters."""
+class _MixLikelihood:
+    """What a class mix of unlabelled rows says of θ."""
+
+    def __init__(self, mix: KnownMix) -> None:
+        self.mix = mix
+        self.filled = np.where(np.isneginf(mix.z), 0.0, mix.z)
+
+    def _means(self, theta: Matrix) -> tuple[float, Matrix, Matrix]:
+        t = float(np.exp(theta[0]))
+        p = softmax_at(self.mix.z, t, theta[1:])
+        return t, p, np.maximum(p.mean(axis=0), TINY)
+
+    def loss(self, theta: Matrix) -> tuple[float, Matrix]:
+        """Return minus the log likelihood of the mix, and its gradient."""
+        t, p, mean = self._means(theta)
+        ratio = self.mix.shares / mean
+        pull = p * (ratio - (p @ ratio)[:, None])
+        scale = self.mix.rows / len(p)
+        gradient = np.r_[float(np.sum(pull * self.filled)) / t, -pull.sum(axis=0)] * scale
+        return -self.mix.rows * float(self.mix.shares @ np.log(mean)), gradient
+
+    def information(self, theta: Matrix) -> Matrix:
+        """Return the information of the mix on θ."""
+        t, p, mean = self._means(theta)
+        by_scale = -self.filled / t
+        slope = np.empty((len(mean), len(mean) + 1))
+        slope[:, 0] = (p * (by_scale - (p * by_scale).sum(axis=1, keepdims=True))).mean(axis=0)
+        slope[:, 1:] = np.diag(mean) - p.T @ p / len(p)
+        weight = self.mix.rows * self.mix.shares / mean**2
+        return slope.T @ (slope * weight[:, None])
+
+
+def _loss(p: Matrix, labels: NDArray[np.int64], beta: float) -> tuple[Matrix, Matrix]:
+    """Return the loss of each row and its slopes in the logits."""
+    place = np.arange(len(labels))
+    right = np.maximum(p[place, labels], TINY)
+    if beta == 0:
+        slopes = p.copy()
+        slopes[place, labels] -= 1
+        return -np.log(right), slopes
+    power = p**beta
+    own, total = right**beta, (power * p).sum(axis=1)
+    slopes = p * (power - total[:, None] + own[:, None])
+    slopes[place, labels] -= own
+    return (total + 1) / (1 + beta) + (1 - own) / beta - 1, slopes
+
+
+def _information(
+    z: Matrix, filled: Matrix, theta: Matrix, free: int, weight: Matrix, beta: float
+) -> Matrix:
+    """Return the expected curvature of the loss in the first parameters, were the map right."""
     t = float(np.exp(theta[0]))
     p = softmax_at(z, t, theta[1:])
     by_scale = -filled / t  # derivative of the logits in log T
-    cross = p * (by_scale - (p * by_scale).sum(axis=1, keepdims=True)) * weight[:, None]
+    by_scale -= (p * by_scale).sum(axis=1, keepdims=True)
+    powered = p ** (1 + beta) * weight[:, None]
     found = np.empty((free, free))
-    found[0, 0] = float(np.sum(cross * by_scale))
+    found[0, 0] = float(np.sum(powered * by_scale**2))
     if free > 1:
-        found[0, 1:] = found[1:, 0] = cross.sum(axis=0)
-        found[1:, 1:] = np.diag(weight @ p) - (p * weight[:, None]).T @ p
+        cross, total = powered * by_scale, powered.sum(axis=1, keepdims=True)
+        found[0, 1:] = found[1:, 0] = (cross - p * cross.sum(axis=1, keepdims=True)).sum(axis=0)
+        both = p.T @ powered
+        found[1:, 1:] = np.diag(powered.sum(axis=0)) - both - both.T + p.T @ (p * total)
     return found

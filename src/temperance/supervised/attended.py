@@ -86,8 +86,7 @@ def attended_loss(block: Block, betas: NDArray[np.float64], threshold: float, fo
     z = to_numpy(block.logits).astype(np.float64)
     y = block.labels
     if y is None or y.ndim != 1:
-        msg = "labels must be hard class indices for attended temperature scaling."
-        raise InputError(msg)
+        raise InputError("labels must be hard class indices for attended temperature scaling.")
     rows = np.arange(len(z))
     log_s, _ = log_probabilities(z, 1.0)
     borrowed = log_s > np.log(max(threshold, 1e-300))

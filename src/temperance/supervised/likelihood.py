@@ -67,7 +67,7 @@ class Cholesky:
         one = np.eye(len(scaled))
         try:
             self._root: Vector = np.linalg.cholesky(scaled + CURVATURE_RIDGE * one)
-        except np.linalg.LinAlgError:  # giant logits: rounding has eaten the curvature
+        except np.linalg.LinAlgError:  # logits so large that rounding leaves no curvature
             self._root = one
 
     def plain(self, x: Vector) -> Vector:
@@ -113,11 +113,10 @@ class Likelihood:
         counts, predicted = rows.reduce(lambda block: _class_masses(block, unit))
         if not penalty and not counts.all():
             k = int(np.argmin(counts > 0))
-            msg = (
+            raise NotIdentified(
                 f"class {k} has no labelled row, so its bias is not identified. Add a row of that "
                 "class, or a penalty (penalty=0.1) where the fit has one."
             )
-            raise NotIdentified(msg)
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass
         self.bias = (
@@ -181,8 +180,8 @@ class Likelihood:
                 loss = loss + self.penalty * (excess + float(bias @ bias))
                 d_gain = d_gain + self.penalty * d_excess
                 d_bias = d_bias + 2 * self.penalty * bias
-            elif not missed.any():  # a multiple of this map would be better, for ever
-                raise self._runs_away
+            elif not missed.any():  # every larger multiple of this map has a lower loss
+                raise self._no_maximum
             return float(loss), space.white(pack(d_gain, d_bias))
 
         x, found = np.zeros_like(start), start
@@ -195,15 +194,15 @@ class Likelihood:
                 objective, x, args=(dtype,), jac=True, method="L-BFGS-B", options=options
             )
             if result.status == STEPS_SPENT:
-                raise self._runs_away
+                raise self._no_maximum
             x, found = result.x, start + space.plain(result.x)
             likely = not self.penalty and (missed.sum() <= MAX_AMBIGUOUS_PAIRS or not missed.all())
             if likely and are_separated(self.rows, unit, found, unpack, pack, doubt):
-                raise self._runs_away
+                raise self._no_maximum
         return found
 
     @property
-    def _runs_away(self) -> NotIdentified:
+    def _no_maximum(self) -> NotIdentified:
         return NotIdentified(
             f"the {self.rows.n} rows can be separated, if only for one class, so the likelihood "
             f"has no maximum: set a penalty (0.1 to 3 is usual), or fit fewer parameters."
@@ -217,7 +216,7 @@ def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any)
     v = z @ gain.T if gain.ndim == 2 else z * gain
     v += bias
     y = block.labels
-    assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
+    assert y is not None  # noqa: S101 - the rows are labelled
     loss, missed = kernels.residuals(v, y, block.weight)
     d_gain = v.T @ z if gain.ndim == 2 else np.einsum("ij,ij->j", v, z)
     return loss, d_gain, v.sum(axis=0), missed

@@ -115,7 +115,7 @@ def _look(
 def _counted(block: Block, unit: float) -> tuple[Vector, NDArray[np.int64], NDArray[np.bool_]]:
     """Logits of the rows that have a weight, their classes, and which others they also are of."""
     z, y = np.multiply(to_numpy(block.logits), unit, dtype=np.float64), block.labels
-    assert y is not None  # noqa: S101 - as_labelled_rows has seen to it
+    assert y is not None  # noqa: S101 - the rows are labelled
     also = np.zeros((len(z), 1), np.bool_)
     if y.ndim == 2:
         y, also = y.argmax(axis=1), y > 0

@@ -90,11 +90,10 @@ def solve_temperature(rows: Rows) -> Solution:
         rows, start, RELATIVE_ROUNDING if rows.n <= ROWS_WITHOUT_SAMPLE else TOLERANCE
     )
     if not solution.converged:
-        msg = (
+        raise NotIdentified(
             f"the temperature is not identified by these {rows.n} rows: near T = "
             f"{1 / solution.x:.3g} the likelihood is flat beyond what float64 can tell."
         )
-        raise NotIdentified(msg)
     return solution
 
 
@@ -137,8 +136,7 @@ def _check_identified(n: int, moments: Moments) -> None:
         )
     else:
         return
-    msg = f"the temperature is not identified by these {n} rows: {why}"
-    raise NotIdentified(msg)
+    raise NotIdentified(f"the temperature is not identified by these {n} rows: {why}")
 
 
 def _start(rows: Rows) -> float | None:

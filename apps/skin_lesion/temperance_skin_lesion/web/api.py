@@ -15,7 +15,17 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import select
 
 import temperance as tp
-from temperance_skin_lesion import audit, clinic, intake, monitor, people, policies, study, worklist
+from temperance_skin_lesion import (
+    audit,
+    clinic,
+    intake,
+    monitor,
+    people,
+    policies,
+    study,
+    weeks,
+    worklist,
+)
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Assistant, Origin, softmax
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
@@ -31,9 +41,6 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.agreement import Agreement
 
 router = APIRouter(prefix="/api/v1")
-
-ROUGHLY = 100
-"""Cases that somebody who knows a mix roughly is taken to have counted."""
 
 PSEUDONYM = r"^[A-Za-z0-9._-]{0,40}$"
 
@@ -234,7 +241,7 @@ class Mix(BaseModel):
             return None
         shares = np.array([self.prior[code] for code in CODES])
         shares /= shares.sum()
-        return shares if self.known == "exactly" else tp.about(shares, rows=ROUGHLY)
+        return shares if self.known == "exactly" else tp.about(shares, rows=clinic.ROUGHLY)
 
 
 class MapOut(BaseModel):
@@ -477,17 +484,17 @@ def get_case(assistant: Service, case_id: Key) -> CaseOut:
 
 
 @router.get("/cases/{case_id}/picture", tags=["cases"], responses={404: PROBLEMS[404]})
-def get_picture(assistant: Service, case_id: Key) -> Response:
-    """Return the picture of a case, if the server keeps pictures."""
+def get_picture(assistant: Service, case_id: Key, preview: bool = False) -> Response:
+    """Return the picture of a case, or its centre square, if the server keeps pictures."""
     with assistant.store.reading() as session:
         case = clinic.existing(session, Case, case_id)
     path = assistant.keep / f"{case.sha256}.{case.kept}" if assistant.keep and case.kept else None
     if path is None or not path.is_file():
         raise HTTPException(404, f"The picture of case {case_id} is not kept.")
-    if case.kept in {"jpeg", "png", "webp", "bmp"}:
+    if case.kept in {"jpeg", "png", "webp", "bmp"} and not preview:
         return Response(path.read_bytes(), media_type=f"image/{case.kept}")
-    preview = intake.read(path.read_bytes(), "kept").preview  # no browser shows the original
-    return Response(preview, media_type="image/jpeg")
+    square = intake.read(path.read_bytes(), "kept").preview  # no browser shows TIFF or DICOM
+    return Response(square, media_type="image/jpeg")
 
 
 @router.get("/cases/{case_id}/diagnoses", tags=["cases"], responses={404: PROBLEMS[404]})
@@ -698,10 +705,9 @@ def restore_policy(
 
 
 @router.get("/drift", tags=["monitoring"])
-def drift(assistant: Service) -> list[dict[str, Any]]:
-    """Compare the cases of each week with the rows the map in force was made from."""
-    with assistant.store.reading() as session:
-        return [asdict(week) for week in monitor.weekly_drift(session, assistant.active(session))]
+def drift(assistant: Service, agreement: Agreed) -> list[dict[str, Any]]:
+    """Return what is estimated of each week, newest first, and what rings."""
+    return [asdict(week) for week in weeks.by_week(assistant, agreement)]
 
 
 @router.post("/drift/proposal", tags=["monitoring"], status_code=201, responses=PROBLEMS)
@@ -709,10 +715,9 @@ def propose_from_cases(assistant: Service, user: Clinician, agreement: Agreed, m
     """Calibrate on the recent cases; the map waits for a decision."""
     with assistant.store.reading() as session:
         found = monitor.recent(session, assistant.model.id)
-    rows = clinic.Rows(found.logits, found.views)
-    map_id = clinic.propose(
-        assistant, rows, mix.knowledge(), agreement, origin="cases", by=user.name
-    )
+    if not found.ids:
+        raise clinic.NotAcceptable("There are no pictures to calibrate on; add some first.")
+    map_id = clinic.propose_from_cases(assistant, found, mix.knowledge(), agreement, by=user.name)
     return get_map(assistant, map_id)
 
 
@@ -725,10 +730,9 @@ def measured(assistant: Service) -> dict[str, Any] | None:
 
 
 @router.get("/study", tags=["monitoring"])
-def study_report(assistant: Service) -> dict[str, Any] | None:
+def study_report(assistant: Service, agreement: Agreed) -> dict[str, Any] | None:
     """Return the report of the silent study, or of all cases; null before anything was judged."""
-    with assistant.store.reading() as session:
-        found = study.report(session)
+    found = study.report(assistant, agreement)
     return asdict(found) if found else None
 
 

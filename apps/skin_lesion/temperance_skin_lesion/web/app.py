@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,9 +15,11 @@ from starlette.responses import JSONResponse, Response
 
 import temperance as tp
 from temperance.report import plot
+from temperance_skin_lesion import demo
 from temperance_skin_lesion import model as shipped
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.clinic import NotAcceptable
+from temperance_skin_lesion.intake import MAX_FILES
 from temperance_skin_lesion.people import AccountError, TooManyAttempts
 from temperance_skin_lesion.settings import Settings
 from temperance_skin_lesion.store import Conflict, Store, StoreFull, private_directory
@@ -41,6 +43,8 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
 
     torch.set_num_threads(1)  # one worker, one core
     model = model or shipped.load(settings.weights)
+    if settings.demo:
+        model = demo.for_demo(model)
     private_directory(settings.data)
     store = Store(settings.record)
 
@@ -60,9 +64,10 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.settings = settings
-    app.state.assistant = Assistant(
-        model, store, settings.data / "images" if settings.keep_images else None
-    )
+    app.state.assistant = Assistant(model, store, settings.images)
+    app.state.oidc = None
+    if settings.oidc:
+        prepare_oidc(app, settings)
     app.include_router(api.router)
     app.include_router(pages.router, include_in_schema=False)
     app.add_route("/static/plot.css", plot_style, include_in_schema=False)
@@ -74,6 +79,27 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, not_as_described)
     app.add_middleware(Guard)
     return app
+
+
+def prepare_oidc(app: FastAPI, settings: Settings) -> None:
+    """Let people log in at the identity provider that a file describes."""
+    from starlette.middleware.sessions import SessionMiddleware
+
+    from temperance_skin_lesion.web import oidc
+
+    app.state.oidc = oidc.read_provider(cast("Path", settings.oidc))
+    app.state.oidc_client = oidc.client(app.state.oidc)
+    app.include_router(oidc.router)
+    # State and nonce between leaving and coming back; "lax", because the provider leads back.
+    app.add_middleware(
+        SessionMiddleware,
+        secret_key=settings.key,
+        session_cookie="temperance-skin-lesion-login",
+        path="/login",
+        max_age=600,
+        same_site="lax",
+        https_only=settings.secure,
+    )
 
 
 def plot_style(_: Request) -> Response:
@@ -116,6 +142,8 @@ def disk_error(request: Request, error: OSError) -> Response:
 
 def http_error(request: Request, error: HTTPException) -> Response:
     """Say what the framework found."""
+    if error.status_code == 400 and str(error.detail).startswith("Too many files"):
+        return answer(request, 413, f"At most {MAX_FILES} files are taken at once; send fewer.")
     return answer(request, error.status_code, str(error.detail), error.headers)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from temperance.report.plot import Curve, Dot, Segment, plot, shares
+from temperance.report.plot import Axis, Curve, Dot, Segment, plot, shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from markupsafe import Markup
 
-__all__ = ["reliability", "risk_coverage"]
+    from temperance_skin_lesion.study import Study
+
+__all__ = ["as_diagnoses_came", "reliability", "risk_coverage"]
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
@@ -63,3 +65,36 @@ def reliability(bins: Sequence[Mapping[str, float]]) -> Markup:
         marks.append(Dot(x, b["accuracy"], "dot", words, radius))
     label = "Confidence claimed and share right, of diagnosed cases"
     return plot(shares("confidence claimed"), shares(), marks, label)
+
+
+def as_diagnoses_came(study: Study) -> dict[str, Markup]:
+    """Shares after more and more diagnoses: estimated on all lesions, and measured alone."""
+    before = (0, study.everything.estimated.shares, None)
+    steps = [before, *((s.labels, s.estimated.shares, s.measured) for s in study.steps)]
+    places = Axis(
+        -0.5,
+        len(steps) - 0.5,
+        [(i, str(n) if n else "none") for i, (n, _, _) in enumerate(steps)],
+        "diagnosed lesions",
+    )
+    return {
+        name: plot(places, shares(), _came(steps, name), label)
+        for name, label in (
+            ("sensitivity", "Melanomas referred or named, as diagnoses came in"),
+            ("accuracy", "Most probable diagnosis right, as diagnoses came in"),
+        )
+    }
+
+
+def _came(steps: Sequence[tuple[int, Any, Any]], name: str) -> list[Any]:
+    marks: list[Any] = []
+    for i, (n, *sides) in enumerate(steps):
+        for look, place, side in zip(("estimated", "measured"), (-0.12, 0.12), sides, strict=True):
+            found = getattr(side, name) if side is not None else None
+            if found is None:
+                continue
+            value, low, high = found
+            words = f"{n} diagnoses, {look}: {value:.0%} ({low:.0%} to {high:.0%})"
+            marks.append(Segment((i + place, low), (i + place, high), f"whisker {look}"))
+            marks.append(Dot(i + place, value, f"dot {look}", words, 5))
+    return marks

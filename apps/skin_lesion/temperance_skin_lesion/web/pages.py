@@ -20,11 +20,13 @@ from starlette.responses import Response  # noqa: TC002 - read at run time
 from temperance_skin_lesion import (
     clinic,
     demo,
+    intake,
     monitor,
     people,
     policies,
     study,
     thresholds,
+    weeks,
     worklist,
 )
 from temperance_skin_lesion import store as db
@@ -46,16 +48,16 @@ from temperance_skin_lesion.web.api import (
     read_files,
 )
 from temperance_skin_lesion.web.messages import sentences
-from temperance_skin_lesion.web.plain import plain_finding
+from temperance_skin_lesion.web.plain import plain_alarm, plain_finding
 from temperance_skin_lesion.web.security import COOKIE, secret_of
-from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
+from temperance_skin_lesion.worklist import Worklist  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData, UploadFile
 
     from temperance_skin_lesion.assistant import Assistant
 
-__all__ = ["error_page", "router", "wants_page"]
+__all__ = ["error_page", "keep_secret", "login_form", "page", "router", "wants_page"]
 
 router = APIRouter()
 PER_PAGE = 25
@@ -110,6 +112,7 @@ def percent(value: float) -> str:
 templates.env.filters["evidence"] = show
 templates.env.filters["percent"] = percent
 templates.env.filters["plain"] = plain_finding
+templates.env.filters["rings"] = plain_alarm
 templates.env.filters["when"] = lambda at: at[:16].replace("T", " ") if at else "–"
 
 
@@ -206,8 +209,9 @@ def _results(
 @router.post("/demo/predict")
 def demo_predict(request: Request, assistant: Service, user: Clinician) -> HTMLResponse:
     """Judge a few pictures drawn by code."""
-    pictures = _drawn(request, 6)
-    cases = assistant.judge(pictures, [b""] * len(pictures), by=user.name)
+    files = _drawn(request, 6)
+    pictures = [intake.read(*file) for file in files]
+    cases = assistant.judge(pictures, [content for content, _ in files], by=user.name)
     return _results(request, assistant, pictures, cases, [], Origin())
 
 
@@ -218,21 +222,25 @@ async def demo_clinic(
     """Calibrate on pictures drawn by code."""
     async with request.form() as form:
         mix = _mix(_texts(form))
-    pictures = await run_in_threadpool(_drawn, request, DEMO_PICTURES)
+    files = await run_in_threadpool(_drawn, request, DEMO_PICTURES)
+    pictures = await run_in_threadpool(lambda: [intake.read(*file) for file in files])
     map_id = await run_in_threadpool(_calibrate, assistant, pictures, mix, agreement, user.name)
     return RedirectResponse(f"/calibrations/{map_id}", status_code=303)
 
 
-def _drawn(request: Request, n: int) -> list[Picture]:
+def _drawn(request: Request, n: int) -> list[tuple[bytes, str]]:
     if not request.app.state.settings.demo:
         raise HTTPException(404, "Pictures are drawn in the demo only.")
     first = secrets.randbelow(10**6)
-    return demo.drawn(range(first, first + n))
+    return demo.files(range(first, first + n))
 
 
 @router.get("/worklist")
 def worklist_page(
-    request: Request, assistant: Service, wanted: Annotated[Filter, Query()]
+    request: Request,
+    assistant: Service,
+    agreement: Agreed,
+    wanted: Annotated[Worklist, Query()],
 ) -> HTMLResponse:
     """Cases by urgency."""
     with assistant.store.reading() as session:
@@ -240,6 +248,9 @@ def worklist_page(
         known = db.newest_diagnoses(session, [case.lesion for case in rows])
         found = worklist.total(session, wanted)
         counts = worklist.counts(session)
+        elsewhere = 0
+        if not found and wanted.q and wanted.state:  # perhaps it has a diagnosis already
+            elsewhere = worklist.total(session, wanted.model_copy(update={"state": ""}))
     pages = max(1, -(-found // PER_PAGE))
     return page(
         request,
@@ -250,12 +261,14 @@ def worklist_page(
         total=found,
         counts=counts,
         pages=pages,
+        elsewhere=elsewhere,
+        ringing=weeks.ringing(assistant, agreement),
     )
 
 
 @router.get("/cases/{case_id}")
 def case_page(
-    request: Request, assistant: Service, case_id: Key, wanted: Annotated[Filter, Query()]
+    request: Request, assistant: Service, case_id: Key, wanted: Annotated[Worklist, Query()]
 ) -> HTMLResponse:
     """One case with everything that is known of it."""
     case = api.get_case(assistant, case_id)
@@ -329,8 +342,16 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
         rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50)).all()
         used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
         maps = [api.map_out(row, active.map_id) for row in rows]
+        stated = clinic.last_mix(session)
     return page(
-        request, "clinic.html", here="clinic", active=active, former=former, maps=maps, used=used
+        request,
+        "clinic.html",
+        here="clinic",
+        active=active,
+        former=former,
+        maps=maps,
+        used=used,
+        last_mix=stated,
     )
 
 
@@ -523,33 +544,34 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
     """What came true, and what the weeks look like."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        weeks = monitor.weekly_drift(session, active)
         found = monitor.measured(session)
         total = db.count(session, select(Case.id))
         diagnosed = len(db.newest_diagnoses(session))
         recent = len(monitor.recent(session, assistant.model.id).ids)
+        stated = clinic.last_mix(session)
     return page(
         request,
         "results.html",
         here="results",
         total=total,
         diagnosed=diagnosed,
-        weeks=weeks,
+        weeks=weeks.by_week(assistant, agreement),
         active=active,
         measured=asdict(found) if found else None,
         least=monitor.LEAST_DIAGNOSED,
         chart=charts.reliability(found.bins) if found else None,
         recent=recent,
         agreement=agreement,
+        last_mix=stated,
     )
 
 
 @router.get("/study")
-def study_page(request: Request, assistant: Service) -> HTMLResponse:
-    """What the assistant would have done, measured by diagnoses."""
-    with assistant.store.reading() as session:
-        found = study.report(session)
-    return page(request, "study.html", here="results", study=found)
+def study_page(request: Request, assistant: Service, agreement: Agreed) -> HTMLResponse:
+    """What the assistant would have done, estimated and then measured by diagnoses."""
+    found = study.report(assistant, agreement)
+    chart = charts.as_diagnoses_came(found) if found and found.steps else None
+    return page(request, "study.html", here="results", study=found, chart=chart)
 
 
 @router.post("/results/proposal")
@@ -601,10 +623,25 @@ def api_docs(request: Request) -> HTMLResponse:
 
 @router.get("/login")
 def login_page(request: Request, assistant: Service) -> Response:
-    """Ask for name and password."""
-    if people.who(assistant.store, None) is not None:  # no accounts
+    """Ask for name and password, or send people to the identity provider."""
+    required = request.app.state.oidc is not None
+    if people.who(assistant.store, None, required=required) is not None:  # no accounts
         return RedirectResponse("/", status_code=303)
-    return page(request, "login.html", here="login", problem="")
+    return login_form(request, 200, "")
+
+
+def login_form(request: Request, status: int, problem: str) -> HTMLResponse:
+    """Return the login page with what went wrong."""
+    provider = request.app.state.oidc
+    return page(
+        request,
+        "login.html",
+        status,
+        here="login",
+        problem=problem,
+        provider=provider.name if provider else None,
+        passwords=provider is None or people.has_passwords(request.app.state.assistant.store),
+    )
 
 
 @router.post("/login")
@@ -619,10 +656,16 @@ def login(
     try:
         secret = people.log_in(assistant.store, name, password, address)
     except people.AccountError as error:
-        return page(request, "login.html", 401, here="login", problem=str(error))
+        return login_form(request, 401, str(error))
     except people.TooManyAttempts as error:
-        return page(request, "login.html", 429, here="login", problem=str(error))
+        return login_form(request, 429, str(error))
     response = RedirectResponse("/worklist", status_code=303)
+    keep_secret(request, response, secret)
+    return response
+
+
+def keep_secret(request: Request, response: Response, secret: str) -> None:
+    """Keep the secret of a session in a cookie."""
     response.set_cookie(
         COOKIE,
         secret,
@@ -631,7 +674,6 @@ def login(
         samesite="strict",
         secure=request.app.state.settings.secure,
     )
-    return response
 
 
 @router.post("/logout")

@@ -1,10 +1,13 @@
-"""Findings of the library in the words of a clinic; the library's own stand in the details."""
+"""Findings and alarms in the words of a clinic; the library's own stand in the details."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["plain_finding"]
+if TYPE_CHECKING:
+    from temperance_skin_lesion.weeks import Ring
+
+__all__ = ["plain_alarm", "plain_finding"]
 
 CHECK_MIX = "Check the stated mix; if it is only roughly known, say so."
 
@@ -17,15 +20,10 @@ FINDINGS = {
     "TP103": ("Diagnoses that the mix excludes are often the most probable ones.", CHECK_MIX),
     "TP104": ("The network finds another mix of diagnoses than the stated one.", CHECK_MIX),
     "TP105": (
-        "The mix of diagnoses was estimated, as if nothing else were different here.",
-        "State the mix you expect; an estimate is not knowledge.",
+        "No mix of diagnoses was stated.",
+        "Without it only the confidence is fitted, and no diagnosis moves; a rough mix says more.",
     ),
     "TP106": ("The stated mix contradicts the pictures.", CHECK_MIX),
-    "TP107": ("With the stated mix, diagnoses would be right less often than before.", CHECK_MIX),
-    "TP108": (
-        "The mix of diagnoses cannot be estimated: the pictures themselves are different here.",
-        "State the mix you expect; roughly is enough.",
-    ),
     "TP201": (
         "The pictures look different from those of the training sites.",
         "Another camera, other light or other patients: expect more errors.",
@@ -34,17 +32,13 @@ FINDINGS = {
         "The scores are of another size than at the training sites.",
         "The confidence of the network alone would mislead here.",
     ),
-    "TP203": (
-        "The calibration of the training sites does not suit these pictures.",
-        "Label some pictures before relying on any confidence here.",
-    ),
-    "TP204": (
-        "Only the mix of diagnoses differs from the training sites.",
-        "That is the kind of difference which can be corrected.",
-    ),
     "TP205": (
         "Some pictures are unlike any of the training sites.",
         "Look at them: they may show diseases that the network does not know.",
+    ),
+    "TP206": (
+        "No labelled pictures of the training sites were used.",
+        "The weights that come with the package hold them.",
     ),
     "TP301": ("There are too few pictures.", "Collect more; a hundred or better a thousand."),
     "TP302": ("There are few pictures: the intervals are wide.", "Add pictures to narrow them."),
@@ -57,20 +51,53 @@ FINDINGS = {
         "The estimates of how often the network is right disagree.",
         "The intervals are wide for that reason; a few diagnoses would narrow them.",
     ),
-    "TP402": (
-        "The estimates of how often the network is right contradict each other.",
-        "Enter the diagnoses of some of these lesions before relying on any confidence here.",
-    ),
     "TP403": ("No calibration fits these pictures.", "Send pictures that differ more."),
     "TP404": (
         "It is possible that the network's own confidence was nearer to the truth.",
         "The probabilities are expected to gain even so; a few diagnoses would tell.",
     ),
+    "TP406": (
+        "Nothing is known but the scores of the network.",
+        "State the mix of diagnoses, or enter some diagnoses.",
+    ),
+    "TP407": (
+        "The diagnoses contradict what was estimated without them.",
+        "The estimate follows them; were only suspicious lesions diagnosed, choose some at random.",
+    ),
+    "TP408": ("Diagnoses of this clinic were used.", "More of them narrow the intervals."),
     "TP501": (
         "Some of these pictures are among the labelled ones of the training sites.",
         "Send pictures of this clinic only.",
     ),
 }
+
+
+CHANGED = {
+    "confidence": "the confidence of the network",
+    "similarity": "the likeness of the pictures to those the network gets right",
+    "class mix": "the mix of the most probable diagnoses",
+}
+
+
+def plain_alarm(ring: Ring) -> str:
+    """Return what an alarm says and what would help, in the words of a clinic."""
+    place = ring.segment.partition("=") if ring.segment else None
+    where = f"{place[0].capitalize()} {place[2]}: " if place else ""
+    if ring.kind == "change":
+        what = " and ".join(CHANGED.get(one, one) for one in ring.what.split(", "))
+        most = f", most of all for {', '.join(ring.classes)}" if ring.classes else ""
+        lost = (
+            f" Estimated loss: {100 * ring.loss:.0f} right diagnoses fewer in 100."
+            if ring.loss is not None and ring.loss >= 0.005
+            else ""
+        )
+        said = f"{what} changed{most}.{lost} Find out what is different: camera, light, patients?"
+    elif ring.kind == "limit":
+        said = "the gap between confidence and share right is larger than agreed. Consider a new "
+        said += "calibration."
+    else:
+        said = "nothing can be estimated of these pictures. Look at some of them."
+    return where + (said if where else said[0].upper() + said[1:])
 
 
 def plain_finding(finding: dict[str, Any]) -> tuple[str, str]:

@@ -4,17 +4,20 @@
   name to the loopback address is turned away.
 - A write that comes from a browser must come from our own pages.
 - Where there are accounts, everything but the way in asks for a session, and readers write nothing.
-- A body has a size limit, whether or not it announces its length.
+- A body has a size limit, whether or not it announces its length, and must not stall.
 - Answers forbid the browser everything that the pages do not need, also when a request fails.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
+from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
 from anyio.to_thread import run_sync
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -31,6 +34,9 @@ __all__ = ["COOKIE", "Guard", "secret_of"]
 COOKIE = "temperance-skin-lesion"
 MAX_REQUEST = 256 * 2**20
 TOO_LARGE = f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files."
+STALLED_SECONDS = 60
+"""Without any byte of a body; a slow line sends some."""
+
 SAFE = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/login", "/static/", "/api/v1/login")
 OPEN_WRITES = ("/login", "/logout", "/api/v1/login")
@@ -107,8 +113,9 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_REQUEST:
             return refuse(scope, 413, TOO_LARGE)
-        store = scope["app"].state.assistant.store
-        user = await run_sync(people.who, store, secret_of(headers))
+        state = scope["app"].state
+        known = partial(people.who, required=state.oidc is not None)
+        user = await run_sync(known, state.assistant.store, secret_of(headers))
         scope["user"] = user or people.LOCAL
         if user is None and not path.startswith(OPEN_PATHS):
             if scope["method"] == "GET" and not path.startswith("/api/"):
@@ -139,12 +146,18 @@ def secret_of(headers: Headers) -> str | None:
 
 
 def limited(receive: Receive) -> Receive:
-    """Pass a body on up to `MAX_REQUEST`; a longer one ends in an answer that says so."""
-    seen = 0
+    """Pass a body on up to `MAX_REQUEST`; a longer or a stalled one ends in a sentence."""
+    seen, patience = 0, float(STALLED_SECONDS)
 
     async def counting() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, patience
+        try:
+            with anyio.fail_after(patience):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, "The request stopped half-way; send it again.") from None
+        if not message.get("more_body"):
+            patience = inf  # what comes next is the end of the connection, however late
         seen += len(message.get("body", b""))
         if seen > MAX_REQUEST:
             raise HTTPException(413, TOO_LARGE)

@@ -158,26 +158,23 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _check_estimator(self) -> NDArray[Any]:
         """Return the classes of the estimator, which must be fitted."""
         if isinstance(self.estimator, type) or not any(hasattr(self.estimator, s) for s in SCORES):
-            msg = (
+            raise InputError(
                 f"estimator must be a fitted classifier with one of {', '.join(SCORES)}. Got "
                 f"{self.estimator!r} instead."
             )
-            raise InputError(msg)
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
-            msg = (
+            raise NotFittedError(
                 f"estimator must be fitted before it is calibrated. This "
                 f"{type(self.estimator).__name__} has no classes_; call its fit first."
             )
-            raise NotFittedError(msg)
         parameters = getattr(self.estimator, "get_params", dict)()
         shapes = [v for name, v in parameters.items() if name.endswith("decision_function_shape")]
         if "ovo" in shapes:
-            msg = (
+            raise InputError(
                 "estimator must give one score per class. Its decision_function_shape is 'ovo', "
                 "one score per pair of classes; set it to 'ovr'."
             )
-            raise InputError(msg)
         return np.asarray(classes)
 
 
@@ -204,11 +201,10 @@ def _score(estimator: Any, method: str, X: Any, k: int) -> Matrix:
     if scores.ndim == 1 and k == 2:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
     if scores.ndim != 2 or scores.shape[1] != k:
-        msg = (
+        raise InputError(
             f"estimator must give one score for each of its {k} classes. Its {method} has the "
             f"shape {scores.shape}."
         )
-        raise InputError(msg)
     return scores
 
 
@@ -250,9 +246,8 @@ def _as_columns(y: Any, classes: NDArray[Any], name: str = "source labels") -> N
     column = {label: k for k, label in enumerate(classes.tolist())}
     strange = next((i for i, label in enumerate(labels) if label not in column), None)
     if strange is not None:
-        msg = (
+        raise InputError(
             f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
             f"holds {labels[strange]!r}."
         )
-        raise InputError(msg)
     return np.array([column[label] for label in labels], dtype=np.int64)

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance._core import checks
 from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
-from temperance.calibrate.prior import in_columns
 from temperance.calibrate.prior_matched import fit_prior_matched
+from temperance.calibrate.problem import in_columns
 from temperance.data.given import as_source_rows
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.methods.uts import fit_uts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,22 +72,13 @@ def dense_logits(
 
 
 def _rows(batches: Iterable[Batch], ignore_index: int | None, axis: int) -> StreamRows:
-    pixels = Pixels(batches, ignore_index, axis)
-    return StreamRows(lambda: pixels)
+    """Return the pixels of dense logits, cut out anew in each pass."""
 
+    def blocks() -> Iterator[Block]:
+        for logits, y in batches:
+            yield from _pixels(_channels_last(logits, axis), y, ignore_index)
 
-@final
-class Pixels:
-    """Blocks of the pixels of dense logits, cut out anew whenever they are iterated."""
-
-    def __init__(self, batches: Iterable[Batch], ignore_index: int | None, axis: int) -> None:
-        self.batches = batches
-        self.ignore_index = ignore_index
-        self.axis = axis
-
-    def __iter__(self) -> Iterator[Block]:
-        for logits, y in self.batches:
-            yield from _pixels(_channels_last(logits, self.axis), y, self.ignore_index)
+    return StreamRows(blocks)
 
 
 def _channels_last(z: Any, axis: int) -> Array:
@@ -104,19 +95,14 @@ def _channels_last(z: Any, axis: int) -> Array:
     return namespace(array).moveaxis(array, axis, -1)
 
 
-def _n_classes(z: Array) -> int:
-    return max(2, int(z.shape[-1]))  # one channel is a binary head
-
-
 def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Block]:
     """Yield blocks of pixels of a batch (B, ..., C)."""
     xp = namespace(z)
     k = int(z.shape[-1])
-    y = (
-        None
-        if labels is None
-        else _dense_labels(labels, tuple(z.shape[:-1]), _n_classes(z), ignore_index)
-    )
+    n_classes = max(2, k)  # one channel is a binary head
+    y = None
+    if labels is not None:
+        y = _dense_labels(labels, tuple(z.shape[:-1]), n_classes, ignore_index)
     size = rows_per_block(k)
     for b in range(z.shape[0]):
         flat = xp.reshape(z[b, ...], (-1, k))

@@ -185,10 +185,16 @@ function mixFields(mix) {
   numbers.forEach((number, i) => number.addEventListener("input", () => { sliders[i].value = number.value; show(); }));
   scale.addEventListener("click", () => {
     const all = total();
-    values().forEach((value, i) => { numbers[i].value = sliders[i].value = ((100 * value) / all).toFixed(1); });
+    values().forEach((value, i) => { numbers[i].value = sliders[i].value = ((100 * value) / all).toFixed(2); });
     show();
   });
   for (const choice of form.querySelectorAll("input[name=mix]")) choice.addEventListener("change", show);
+  form.querySelector("[data-last]")?.addEventListener("click", (event) => {
+    const last = JSON.parse(event.currentTarget.dataset.last);
+    form.elements.mix.value = "roughly";
+    sliders.forEach((slider, i) => { numbers[i].value = slider.value = (100 * last[slider.dataset.slider]).toFixed(2); });
+    show();
+  });
   form.addEventListener("formdata", (event) => {
     // Rounded numbers may sum to 99.9: what is sent sums to 100.
     if (known()) numbers.forEach((number, i) => event.formData.set(number.name, String((100 * values()[i]) / total())));
@@ -304,6 +310,23 @@ function worklistKeys(table) {
   });
 }
 
+/** Look nearer at a picture, about the place that was clicked. */
+function zoomPicture(picture) {
+  const box = picture.closest(".zoom");
+  document.querySelectorAll("[data-zoom-hint]").forEach((line) => { line.hidden = false; });
+  function toggle(x, y) {
+    const near = picture.classList.toggle("near");
+    box.scrollTo(near ? x * box.scrollWidth - box.clientWidth / 2 : 0, near ? y * box.scrollHeight - box.clientHeight / 2 : 0);
+  }
+  picture.closest("a").addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const frame = picture.getBoundingClientRect();
+    toggle((event.clientX - frame.left) / frame.width || 0.5, (event.clientY - frame.top) / frame.height || 0.5);
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "z" && !typing(event)) toggle(0.5, 0.5); });
+}
+
 /** Say that something longer than a second is under way, where a form is sent as it is. */
 function busyForm(form) {
   form.addEventListener("submit", (event) => {
@@ -313,10 +336,20 @@ function busyForm(form) {
   });
 }
 
+/** Say that a page is on its way, where it takes longer than a moment. */
+function sayLoading() {
+  const line = document.querySelector("[data-loading]");
+  let waiting = 0;
+  window.addEventListener("beforeunload", () => { waiting = setTimeout(() => { line.hidden = false; }, 400); });
+  window.addEventListener("pageshow", () => { clearTimeout(waiting); line.hidden = true; });
+}
+
+sayLoading();
 document.querySelectorAll("[data-drop]").forEach(predictPage);
 document.querySelectorAll("[data-mix]").forEach(mixFields);
 document.querySelectorAll("[data-survey]").forEach(surveyForm);
 document.querySelectorAll("[data-policy]").forEach(policyForm);
 document.querySelectorAll("[data-diagnose]").forEach(diagnoseForm);
+document.querySelectorAll("[data-zoom]").forEach(zoomPicture);
 document.querySelectorAll("[data-worklist]").forEach(worklistKeys);
 document.querySelectorAll("[data-reprior], .aside").forEach(busyForm);

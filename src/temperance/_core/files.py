@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from temperance._core.checks.errors import InputError
+from temperance._core.checks import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
