@@ -1,10 +1,11 @@
 """What a few labelled rows of the target change.
 
-The plausible maps of an explanation (the stated class mix is right, or nothing is known of the mix)
-give a normal prior of θ = (log T, b): its centre is the map nearest to them, its covariance theirs,
-plus the error of a map whose accuracy and class mix are right. A class mix that is taken as right
-stays met: it counts as so many rows whose classes are known, but not which rows they are. Labels
-multiply the prior by their likelihood (`fit_around`), and each explanation by its evidence.
+The plausible maps of an explanation (a class mix holds, the stated one or else the source's; or
+nothing is known of the mix) give a normal prior of θ = (log T, b): its centre is the map nearest to
+them, its covariance theirs, plus the error of a map whose accuracy and class mix are right. A class
+mix that is taken as right stays met: it counts as so many rows whose classes are known, but not
+which rows they are. Labels multiply the prior by their likelihood (`fit_around`), and each
+explanation by its evidence.
 
 Where the class mix is known, little but T is left to learn; where it is not, labels tell by
 themselves how wide the errors of the bias are (empirical Bayes, by Laplace's approximation of the
@@ -49,6 +50,7 @@ def learn(problem: Problem, plausible: Plausible) -> Plausible:
         biases=np.array([theta[1:] - theta[1:].mean() for _, theta in draws]),
         meets=np.zeros(len(draws), dtype=np.bool_),
         centre=nearest_map(problem, [w for w, _ in kept], [_as_map(one.centre) for _, one in kept]),
+        mix=None if problem.prior is None else plausible.mix,
     )
 
 
