@@ -8,8 +8,9 @@ which rows they are. Labels multiply the prior by their likelihood (`fit_around`
 explanation by its evidence.
 
 Where the class mix is known, little but T is left to learn; where it is not, several widths of the
-errors of the bias are tried, and each counts by its evidence (Laplace's approximation). With many labels the map is that of biased temperature scaling, with none the label-free
-one, and no class needs a label. Plausible maps are draws from the normal approximation.
+errors of the bias are tried, and each counts by its evidence (Laplace's approximation). With many
+labels the map is that of biased temperature scaling, with none the label-free one, and no class
+needs a label. Plausible maps are draws from the normal approximation.
 """
 
 from __future__ import annotations
@@ -83,11 +84,8 @@ def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> I
     if free > 1 and mix is not None and plausible.meets[some].all():
         met = KnownMix(problem.sample.z, mix.value, mix.rows)
     # A known class mix leaves no doubt how wide the errors of the bias are.
-    widths = (
-        [1.0]
-        if met is not None or free == 1
-        else 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
-    )
+    known = met is not None or free == 1
+    widths = np.ones(1) if known else 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
     before = -FITTED.width_evidence * np.abs(np.log2(widths))
     before += np.log(plausible.weights[some].sum()) - logsumexp(before)
     for width, log_prior in zip(widths, before, strict=True):
