@@ -21,7 +21,9 @@ def inline(translator: HTML5Translator, node: nodes.math) -> None:
 def display(translator: HTML5Translator, node: nodes.math_block) -> None:
     """Write an equation on lines of its own; a long one scrolls inside its box."""
     translator.body.append('<div class="equation">')
-    translator.body.append(convert(node.astext(), display="block"))
+    drawn = convert(node.astext(), display="block")
+    numbered = drawn.replace("<mtext>(", '<mspace width="2em" /><mtext>(')  # room before \\tag
+    translator.body.append(numbered)
     translator.body.append("</div>")
     raise nodes.SkipNode
 

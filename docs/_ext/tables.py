@@ -1,7 +1,7 @@
 """Parts of the manual that come from the code: constants, codes of findings, printed output.
 
-Written to ``_generated`` before the pages are read: ``constants.md``, ``codes.md``, and, for each
-page of `PRINTING`, what its examples print.
+``constants.md`` and ``codes.md`` are written to ``_generated`` before the pages are read. Examples
+run when their page is read, and what an example prints is shown below it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 KINDS = (constants.Fitted, constants.Policy, constants.Numerical)
-PRINTING = ("start.md", "guides/few-labels.md", "concepts/limits.md")
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SILENT = {"experiments", "tracking"}  # trains a network; needs packages of others
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Write the tables when a build begins."""
+    """Write the tables when a build begins, and show what examples print."""
     app.connect("builder-inited", write)
+    app.connect("source-read", show_output)
     return {"parallel_read_safe": True}
 
 
@@ -39,22 +41,30 @@ def write(app: Sphinx) -> None:
     out.mkdir(exist_ok=True)
     (out / "constants.md").write_text(constants_table(), encoding="utf-8")
     (out / "codes.md").write_text(codes(), encoding="utf-8")
-    for page in PRINTING:
-        text = printed(Path(app.srcdir) / page)
-        (out / Path(page).name).write_text(f"```text\n{text}```\n", encoding="utf-8")
 
 
-def printed(page: Path) -> str:
-    """Return what the examples of a page print, run in an empty directory."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    out, here = io.StringIO(), Path.cwd()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
+def show_output(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Run the examples of a page in an empty directory, and show what each prints below it."""
+    if name in SILENT or "print(" not in source[0]:
+        return
+    held: dict[str, object] = {}
+
+    def shown(example: re.Match[str]) -> str:
+        if "mlflow" in example[1]:
+            return example[0]
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(example[1], name, "exec"), held)  # noqa: S102 - our own page
+        text = out.getvalue()
+        return f"{example[0]}\n\n```text\n{text}```" if text else example[0]
+
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            exec(compile("\n".join(blocks), page.name, "exec"), {})  # noqa: S102 - our own page
+            source[0] = EXAMPLE.sub(shown, source[0])
         finally:
             os.chdir(here)
-    return out.getvalue()
 
 
 def constants_table() -> str:
