@@ -7,11 +7,11 @@ run when their page is read, and what an example prints is shown below it.
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
-import io
-import os
+import json
 import re
+import subprocess
+import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 KINDS = (constants.Fitted, constants.Policy, constants.Numerical)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SILENT = {"experiments", "tracking"}  # trains a network; needs packages of others
+RUN = """\
+import contextlib, io, json, sys
+held, printed = {}, []
+for example in json.load(sys.stdin):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(example, "example", "exec"), held)
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -45,26 +55,29 @@ def write(app: Sphinx) -> None:
 
 def show_output(_app: Sphinx, name: str, source: list[str]) -> None:
     """Run the examples of a page in an empty directory, and show what each prints below it."""
-    if name in SILENT or "print(" not in source[0]:
+    examples = [example for example in EXAMPLE.findall(source[0]) if "mlflow" not in example]
+    if name in SILENT or "print(" not in "".join(examples):
         return
-    held: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(  # noqa: S603 - our own pages
+            [sys.executable, "-c", RUN],
+            input=json.dumps(examples),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            check=False,
+        )
+    if "ModuleNotFoundError" in done.stderr:  # of a package that the manual can do without
+        return
+    if done.returncode:
+        raise RuntimeError(f"the examples of {name} must run.\n{done.stderr}")
+    printed = dict(zip(examples, json.loads(done.stdout), strict=True))
 
     def shown(example: re.Match[str]) -> str:
-        if "mlflow" in example[1]:
-            return example[0]
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(example[1], name, "exec"), held)  # noqa: S102 - our own page
-        text = out.getvalue()
+        text = printed.get(example[1])
         return f"{example[0]}\n\n```text\n{text}```" if text else example[0]
 
-    here = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            source[0] = EXAMPLE.sub(shown, source[0])
-        finally:
-            os.chdir(here)
+    source[0] = EXAMPLE.sub(shown, source[0])
 
 
 def constants_table() -> str:
