@@ -10,12 +10,15 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import (
+    Array,
+    Floats,
     as_array,
     as_floating,
     detached,
@@ -25,13 +28,6 @@ from temperance._core.arrays import (
     to_numpy,
     widened,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
@@ -575,9 +571,7 @@ def _way_out(y: NDArray[Any], n_classes: int) -> str:
     return "drop rows to be ignored before fitting"
 
 
-def _check_soft_labels(
-    y: NDArray[Any], n: int, k: int, name: str, start: int
-) -> NDArray[np.float64]:
+def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -> Floats:
     if y.shape != (n, k):
         msg = f"soft {name} must have shape ({n}, {k}), as the logits. Got shape {y.shape}."
         raise InputError(msg)
@@ -614,7 +608,7 @@ def _lookup(y: list[Any], classes: Sequence[object], name: str, start: int) -> N
     return out
 
 
-def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | None:
+def check_sample_weight(weight: object, n_rows: int) -> Floats | None:
     """Return weights as float64 ``(n,)``, or None when there are none."""
     if weight is None:
         return None
@@ -624,7 +618,7 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
     return w
 
 
-def check_weights(weight: object, n_rows: int, start: int = 0) -> NDArray[np.float64]:
+def check_weights(weight: object, n_rows: int, start: int = 0) -> Floats:
     """Return the weights of a block, whose first row has the number ``start``."""
     w = _plain(weight, "sample_weight")
     if w.ndim == 2 and 1 in w.shape:
@@ -653,7 +647,7 @@ def check_weight_sum(total: float) -> None:
 
 def check_prior(
     prior: object, n_classes: int, name: str = "prior", classes: Sequence[object] | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
     way_out = (
         "pass the class mix you expect in the target, or call temperance.calibrate with a "

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from temperance._core.checks import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 REASON = 160  # characters of a decoder's own words
 KINDS = {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError, check_classes
 from temperance._core.files import read_bytes, shown_path
@@ -17,14 +19,8 @@ from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.strict_json import parse
+from temperance.maps import Map
 from temperance.report.texts import applied
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from temperance.maps import Map
 
 MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")

@@ -11,9 +11,10 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
@@ -21,9 +22,6 @@ from temperance._core.checks import InputError
 from temperance.data.rows import ArrayRows, Rows, file_of, rows_per_block
 from temperance.data.stream import StreamRows
 from temperance.data.types import is_arrow_dataset, is_dask
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # budget of one sample
 HASHED = 1 << 24  # bytes hashed at a time

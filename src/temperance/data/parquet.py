@@ -8,21 +8,16 @@ of 10 to 100 MB. All files of a directory must have the same columns; a file tha
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.files import check_regular, decoding, shown_path
-from temperance.data.columns import LABEL, columns_of, has_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.columns import Prefix
+from temperance.data.columns import LABEL, Prefix, columns_of, has_columns
 
 ELEMENTS = 1 << 20  # of a batch
 BUFFER = 1 << 16  # bytes that are read of a column at a time

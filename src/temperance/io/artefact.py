@@ -26,12 +26,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import is_numpy
+from temperance._core.arrays import Floats, is_numpy
 from temperance._core.checks import InputError
 from temperance._core.files import decoding, read_bytes, shown_path
 from temperance._version import __version__
@@ -40,14 +42,8 @@ from temperance.io.atomic import check_target, write_bytes
 from temperance.io.strict_json import parse
 from temperance.maps import MAPS, Map
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    Facts = dict[str, Any]
-    Tensors = Mapping[str, NDArray[np.float64]]
+Facts = dict[str, Any]
+Tensors = Mapping[str, Floats]
 
 FORMAT = "temperance"
 VERSION = 1

@@ -6,10 +6,10 @@ arrays of any library that follows the Array API.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from temperance._core.arrays import as_array, as_floating, detached, namespace
+from temperance._core.arrays import Array, as_array, as_floating, detached, namespace
 from temperance._core.checks import (
     InputError,
     check_callable,
@@ -17,12 +17,7 @@ from temperance._core.checks import (
     check_logits,
     check_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance._core.arrays import Array
-    from temperance.data.types import HasShape
+from temperance.data.types import HasShape
 
 Model = Callable[[Any], Any]
 

@@ -6,21 +6,17 @@ cannot gain by lying. Prefer them to any calibration error when models are to be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from temperance._core import checks
-from temperance.data import as_labelled_rows
+from temperance._core.sums import EvaluationSums
+from temperance.data import Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance._core.sums import EvaluationSums
-    from temperance.data import Rows
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
 

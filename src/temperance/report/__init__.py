@@ -7,17 +7,15 @@ small whatever their size. It runs no script; the facts stand in it once more as
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from temperance._core.checks import InputError
+from temperance.calibrate.result import Audit, Calibration
 from temperance.io.formats import replacing
 
 if TYPE_CHECKING:
-    import os
-
     import jinja2
-
-    from temperance.calibrate.result import Audit, Calibration
 
 __all__ = ["summary_html", "to_html"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from temperance.calibrate.result import Audit, Calibration
 from temperance.report.charts import histograms, risk_chart
 from temperance.report.plot import shares, x_axis
 from temperance.report.texts import (
@@ -26,9 +27,6 @@ from temperance.report.texts import (
     to_do,
     unsure,
 )
-
-if TYPE_CHECKING:
-    from temperance.calibrate.result import Audit, Calibration
 
 SHOWN = 20  # classes in the table of the class mix
 MAX_NAME_LENGTH = 48  # characters of a class name

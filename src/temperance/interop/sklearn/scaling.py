@@ -11,30 +11,25 @@ X are logits, and each column is a class, whatever labels occur; y indexes the c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from collections.abc import Sequence
+from typing import Any, Self, cast, final
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance._core import checks
-from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
+from temperance._core.arrays import Array, as_vector, is_numpy, namespace, to_numpy
 from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.calibrate.problem import in_columns
 from temperance.data.given import as_source_rows
+from temperance.data.types import PriorLike, SourceLike, WeightsLike
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-    from temperance.data.types import PriorLike, SourceLike, WeightsLike
 
 
 class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
