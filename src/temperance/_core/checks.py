@@ -10,7 +10,7 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -103,13 +103,6 @@ def check_integer(value: object, name: str, *, low: int = 0, high: float = sys.m
     if not low <= number <= high:
         raise InputError(f"{name} must be an integer of at least {low}. Got {value!r} instead.")
     return number
-
-
-def check_callable(value: object, name: str) -> Callable[..., Any]:
-    """Return ``value`` when it can be called."""
-    if not callable(value):
-        raise InputError(f"{name} must be a function. Got {type(value).__name__} instead.")
-    return value
 
 
 def check_seed(seed: object) -> np.random.Generator:
@@ -500,26 +493,14 @@ def check_labels(
     classes: Sequence[object] | None = None,
     name: str = "labels",
     start: int = 0,
+    *,
+    indexed: bool = True,
 ) -> NDArray[Any]:
     """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
 
-    With ``classes``, hard labels are looked up in it; without, they index the columns. The first
-    row has the number ``start``.
+    With ``classes``, hard labels are looked up in it; without, they index the columns, which is
+    not checked here where ``indexed`` is False. The first row has the number ``start``.
     """
-    y = read_labels(labels, n_rows, n_classes, classes, name, start)
-    check_indices(y, n_classes, name, start)
-    return y
-
-
-def read_labels(
-    labels: object,
-    n_rows: int,
-    n_classes: int,
-    classes: Sequence[object] | None = None,
-    name: str = "labels",
-    start: int = 0,
-) -> NDArray[Any]:
-    """Return labels as `check_labels` does, without checking that class indices have a column."""
     needed = f"The fit requires {name} to be passed, but the target {name} is None."
     way_out = "Rows without labels go to temperance.calibrate."
     y = _plain(labels, name, f"hold one class index per row. {needed} {way_out}")
@@ -537,8 +518,8 @@ def read_labels(
     if y.dtype.kind not in "iu":
         demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
         raise InputError(f"{demand} {_no_indices(y, name, start)}")
-    if y.dtype == np.uint64:
-        check_indices(y, n_classes, name, start)  # before they might become negative
+    if indexed or y.dtype == np.uint64:  # which might become negative
+        check_indices(y, n_classes, name, start)
     return y.astype(np.int64, copy=False)
 
 

@@ -79,6 +79,21 @@ def decoding(name: str, form: str) -> Generator[None]:
         raise InputError(f"{name} must be {form}, but it is damaged or none ({said}).") from None
 
 
+def walked(path: Path) -> Generator[tuple[Path, list[str], list[str]]]:
+    """Yield each directory below a path once, links followed, with its directories and files.
+
+    Directories that the caller takes out of the list are passed over.
+    """
+    seen: set[str] = set()
+    for folder, inner, names in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link that leads back
+            inner.clear()
+        else:
+            seen.add(real)
+            yield Path(folder), inner, names
+
+
 def shown_path(path: object) -> str:
     """Return a path in quotes, whatever its bytes are."""
     return ascii(str(path)) if isinstance(path, Path) else ascii(path)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
-from temperance._core.files import check_regular, decoding, shown_path
+from temperance._core.files import check_regular, decoding, shown_path, walked
 from temperance.data.columns import LABEL, Prefix, columns_of, has_columns
 
 ELEMENTS = 1 << 20  # of a batch
@@ -44,15 +44,9 @@ def parquet_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found: list[Path] = []
-    seen: set[str] = set()
-    for folder, inner, names in os.walk(path, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:  # a link that leads back
-            inner.clear()
-            continue
-        seen.add(real)
+    for folder, inner, names in walked(path):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
-        found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
+        found += [folder / name for name in names if not name.startswith((".", "_"))]
     return sorted(found)
 
 

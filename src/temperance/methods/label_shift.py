@@ -20,13 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.arrays import Floats
-from temperance._core.checks import (
-    NotIdentified,
-    check_choice,
-    check_seed,
-)
-from temperance.data import as_rows
-from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance._core.checks import NotIdentified, check_choice
+from temperance.data.given import read_both
 from temperance.data.types import LogitsLike, SourceLike
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
@@ -78,17 +73,14 @@ def estimate_prior(
     array([0.2, 0.8])
     """
     check_choice(method, METHODS, "method")
-    z, (s, y) = _read(target_logits, source, check_seed(seed))
+    z, (s, y) = read_both(target_logits, source, seed)
     p, ps = _calibrated(z, s, y)
-    return _solve(method, p, ps, y)
-
-
-def _read(
-    target_logits: LogitsLike, source: SourceLike, generator: np.random.Generator
-) -> tuple[NDArray[Any], LabelledSample]:
-    rows = as_rows(target_logits, name="target_logits")
-    z = draw_rows(rows, generator).logits
-    return z, read_source(source, rows.n_classes, seed=generator)
+    share = np.bincount(y, minlength=p.shape[1]) / len(y)
+    if method == "em":
+        return _em(p, share)
+    w = _bbse(p, ps, y) if method == "bbse" else _rlls(p, ps, y)
+    q = np.maximum(w, 0) * share
+    return q / q.sum() if q.sum() > 0 else share
 
 
 def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -103,15 +95,6 @@ def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple
         return p, ps
     msg = "the source does not identify a temperature, so the prior cannot be estimated."
     raise NotIdentified(msg)
-
-
-def _solve(method: str, p: Floats, ps: Floats, y: NDArray[np.int64]) -> Floats:
-    share = np.bincount(y, minlength=p.shape[1]) / len(y)
-    if method == "em":
-        return _em(p, share)
-    w = _bbse(p, ps, y) if method == "bbse" else _rlls(p, ps, y)
-    q = np.maximum(w, 0) * share
-    return q / q.sum() if q.sum() > 0 else share
 
 
 def _em(p: Floats, share: Floats) -> Floats:

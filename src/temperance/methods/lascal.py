@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.arrays import Floats, softmax_at
-from temperance._core.checks import NotIdentified, check_prior, check_seed
-from temperance.data import as_rows
-from temperance.data.given import draw_rows, read_source
+from temperance._core.checks import NotIdentified, check_prior
+from temperance.data.given import read_both
 from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.label_shift import estimate_prior
@@ -69,11 +68,8 @@ def fit_lascal(
     """
     from scipy.optimize import minimize_scalar
 
-    generator = check_seed(seed)
-    rows = as_rows(target_logits, name="target_logits")
-    k = rows.n_classes
-    z = draw_rows(rows, generator).logits
-    s, y = read_source(source, k, seed=generator)
+    z, (s, y) = read_both(target_logits, source, seed)
+    k = z.shape[1]
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
     share = np.bincount(y, minlength=k) / len(y)
     w = (q / np.maximum(share, 1e-12))[y]

@@ -21,10 +21,9 @@ from __future__ import annotations
 import numpy as np
 
 from temperance._core.arrays import Floats, softmax_at
-from temperance._core.checks import NotIdentified, check_number, check_seed
+from temperance._core.checks import NotIdentified, check_number
 from temperance._core.optimise import search_in_scale
-from temperance.data import as_rows
-from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance.data.given import read_both
 from temperance.data.types import LogitsLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.atc import estimate_atc
@@ -70,12 +69,10 @@ def fit_utdc(
     >>> bool(tp.fit_utdc(z[:1500], (z[1500:], y[1500:])).temperature > 2)
     True
     """
-    generator = check_seed(seed)
-    rows = as_rows(target_logits, name="target_logits")
-    z = draw_rows(rows, generator).logits
-    s, y = read_source(source, rows.n_classes, seed=generator)
+    z, sample = read_both(target_logits, source, seed)
+    s, y = sample
     if accuracy is None:
-        estimate = estimate_atc(z, LabelledSample(s, y), 1.0).value
+        estimate = estimate_atc(z, sample, 1.0).value
     else:
         estimate = check_number(accuracy, "accuracy", low=0, high=1, open_low=True)
     correct = (s.argmax(axis=1) == y).astype(np.float64)

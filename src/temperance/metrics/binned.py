@@ -207,11 +207,6 @@ def ece(
     n_bins : int
         Number M of bins.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -250,11 +245,6 @@ def adaptive_ece(
         Labelled rows; see `accuracy`.
     n_bins : int
         Number M of bins.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------
@@ -296,11 +286,6 @@ def classwise_ece(
         Labelled rows; see `nll`.
     n_bins : int
         Number M of bins.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------

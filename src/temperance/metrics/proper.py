@@ -111,11 +111,6 @@ def accuracy(
     classes : sequence of K names, optional
         Names of the columns, in which labels in words are looked up.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -153,10 +148,6 @@ def nll(
     classes : sequence of K names, optional
         Names of the columns, in which labels in words are looked up.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -187,10 +178,6 @@ def brier(
         True divides by K, the convention of the paper on unsupervised temperature scaling. False
         is the sum over classes, between 0 and 2: Brier's own definition and
         ``sklearn.metrics.brier_score_loss(labels, p, scale_by_half=False)``.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

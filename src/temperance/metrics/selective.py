@@ -95,11 +95,6 @@ def aurc(
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import temperance as tp
@@ -129,11 +124,6 @@ def excess_aurc(
     ----------
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
-
-    Returns
-    -------
-    float
-        0 for a perfect ranking.
 
     Examples
     --------

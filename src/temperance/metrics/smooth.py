@@ -56,11 +56,6 @@ def smooth_ece(
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import numpy as np, temperance as tp

@@ -17,7 +17,7 @@ the start, ``b = log(π / mean p)``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +37,11 @@ LEAST_CLASS_WEIGHT = 1e-100  # in place of 0, the weight of a class without prob
 CURVATURE_RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
 
 
-class Space(Protocol):
-    """Coordinates in which the curvature is nearly the identity."""
-
-    def plain(self, x: Floats) -> Floats:
-        """Return a step in the coordinates of the map."""
-        ...
-
-    def white(self, gradient: Floats) -> Floats:
-        """Return the gradient with respect to these coordinates."""
-        ...
-
-
 class Cholesky:
-    """``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that ``D H D`` has a diagonal of ones."""
+    """Coordinates in which the curvature is nearly the identity.
+
+    ``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that ``D H D`` has a diagonal of ones.
+    """
 
     def __init__(self, curvature: Floats) -> None:
         diagonal = np.maximum(np.diagonal(curvature), 0)
@@ -133,7 +124,7 @@ class Likelihood:
         h[:k, :k] += 2 * self.penalty * (np.eye(k) - 1 / k)
         return h
 
-    def matrix_space(self) -> Space:
+    def matrix_space(self) -> Cholesky | Kronecker:
         """Return coordinates for a matrix and its bias, row by row: one pass."""
         unit, bias, k = self.unit, self.bias, self.rows.n_classes
         if k > FEW_CLASSES:
@@ -155,7 +146,7 @@ class Likelihood:
         unpack: Callable[[Floats], tuple[Floats, Floats]],
         pack: Callable[[Floats, Floats], Floats],
         start: Floats,
-        space: Space,
+        space: Cholesky | Kronecker,
     ) -> Floats:
         """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
         from scipy.optimize import minimize
