@@ -239,11 +239,13 @@ def is_loopback(host: str) -> bool:
 
 def listen(settings: Settings, arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    import uvicorn
-
     settings.hand_over()
     print(NOTICE, file=sys.stderr)
     print("Loading the model…", file=sys.stderr, flush=True)
+    import uvicorn
+
+    from temperance_skin_lesion.web.protocol import OPTIONS
+
     secure = getattr(arguments, "tls_cert", None) is not None
     told = (arguments.host, arguments.port, secure)
     threading.Thread(target=announce, args=told, daemon=True).start()
@@ -253,12 +255,10 @@ def listen(settings: Settings, arguments: argparse.Namespace) -> int:
         host=arguments.host,
         port=arguments.port,
         workers=arguments.workers,
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=512,
         timeout_graceful_shutdown=10,
         ssl_certfile=getattr(arguments, "tls_cert", None),
         ssl_keyfile=getattr(arguments, "tls_key", None),
+        **OPTIONS,
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""The paper's networks, their training, and the probabilistic baselines (extra: ``experiments``).
+"""The paper's networks, their training, and the probabilistic baselines.
 
 Networks by name, seeded; images are uint8 ``(n, H, W, C)`` from end to end, and a network carries
 its own normalisation. The baselines return predictive log-probabilities, which are logits.

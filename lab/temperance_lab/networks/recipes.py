@@ -33,9 +33,6 @@ class Recipe:
         Largest angle in degrees of a random rotation, applied with probability one half.
     dropout
         Rate of the dropout layers inside the body, where a network has them.
-    patience
-        Epochs without a better validation NLL after which training stops and goes back to the
-        best weights; without it, training runs to its end.
 
     Examples
     --------
@@ -57,7 +54,6 @@ class Recipe:
     crop: int = 0
     rotate: float = 0.0
     dropout: float = 0.0
-    patience: int | None = None
 
     def rate(self, progress: float) -> float:
         """Learning rate at a fraction ``progress`` of the run."""
