@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from temperance.calibrate.result import Calibration
 from temperance.report.plot import Band, Curve, plot, shares
 from temperance.report.texts import applied_name, between, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markupsafe import Markup
-
-    from temperance.calibrate.result import Calibration
 
 
 class Bar(NamedTuple):
