@@ -96,9 +96,9 @@ def calibrate(
     from temperance import report as page
     from temperance.cli import inputs, methods, output
 
-    inputs.check_gate(min_accuracy, "--min-accuracy")
-    inputs.check_gate(max_ece, "--max-ece")
-    inputs.check_share(max_error, "--max-error")
+    inputs.check_share(min_accuracy, "--min-accuracy")
+    inputs.check_share(max_ece, "--max-ece")
+    inputs.check_share(max_error, "--max-error", open_low=True)
     inputs.check_report_words(report, title, model)
     content = "probabilities" if probabilities else "logits"
     written = [
@@ -275,8 +275,8 @@ def evaluate(
     """
     from temperance.cli import inputs, methods, output
 
-    inputs.check_gate(max_ece, "--max-ece")
-    inputs.check_gate(min_accuracy, "--min-accuracy")
+    inputs.check_share(max_ece, "--max-ece")
+    inputs.check_share(min_accuracy, "--min-accuracy")
     held = None if map is None else inputs.read_map(map)
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)

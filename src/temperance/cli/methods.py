@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 import temperance as tp
 from temperance._core.checks import InputError
-from temperance.data import as_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from temperance.data import Rows
-    from temperance.io.formats import Table
-    from temperance.maps import Map
+from temperance.data import Rows, as_rows
+from temperance.io.formats import Table
+from temperance.maps import Map
 
 FITS: dict[str, Callable[..., Map]] = {
     "temperature": tp.fit_temperature,

@@ -9,17 +9,24 @@ import itertools
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, final
+from typing import Any, NamedTuple, TypeVar, cast, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import Array, beside, detached, is_numpy, namespace, on_host, to_numpy
+from temperance._core.arrays import (
+    Array,
+    Floats,
+    beside,
+    detached,
+    is_numpy,
+    namespace,
+    on_host,
+    to_numpy,
+)
 from temperance._core.progress import tracked
 from temperance._core.threads import THREADED_ELEMENTS, in_threads, n_threads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MULTIPLE = 64  # rows per block are a multiple of this
 BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
@@ -36,7 +43,7 @@ class Block(NamedTuple):
 
     logits: Array
     labels: NDArray[Any] | None
-    weight: NDArray[np.float64] | None
+    weight: Floats | None
 
     @property
     def n(self) -> int:
@@ -286,7 +293,7 @@ class ArrayRows(Rows):
         self,
         logits: Array,
         labels: NDArray[Any] | None = None,
-        weight: NDArray[np.float64] | None = None,
+        weight: Floats | None = None,
         *,
         name: str = "logits",
         checked: bool = False,

@@ -8,7 +8,8 @@ block, or one of the user's where that is larger, is in memory at a time.
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING, Any, cast, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, detached, on_host, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.rows import ArrayRows, Block, Rows, Totals, file_of, joined, rows_per_block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 KEPT_ELEMENTS = 1 << 20  # elements of the rows that are kept from the first pass, for a first guess
 

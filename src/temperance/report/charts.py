@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from temperance.calibrate.result import Calibration
 from temperance.report.plot import Band, Curve, plot, shares
 from temperance.report.texts import applied_name, between, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markupsafe import Markup
-
-    from temperance.calibrate.result import Calibration
 
 
 class Bar(NamedTuple):
@@ -128,8 +126,9 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     decision = "answer no row by the model alone"
     if kept:
         i = kept[-1]
+        whole = coverage[i] > 0.999
         decision = (
-            f"answer the surest {percent(coverage[i])} of the rows: "
+            f"answer {'all rows' if whole else f'the surest {percent(coverage[i])} of the rows'}: "
             f"{between((after[i], low[i], high[i]))} of these answers are estimated to be wrong"
         )
     drawn = plot(answered, shares(high=top), marks, RISK)

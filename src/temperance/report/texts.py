@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from temperance.calibrate.constants import POLICY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.calibrate.result import Calibration
+from temperance.calibrate.result import Calibration
 
 HEADLINES = {
     "improved": "Use the calibrated confidence.",
