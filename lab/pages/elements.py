@@ -77,12 +77,14 @@ def _settled(element: Element, records: Records) -> Element:
     if rule == "count":
         groups = [g for g in ONLY.get(experiment, EXPERIMENTS[experiment].order) if g not in BESIDE]
         some = [r for r in records[experiment] if r.group in groups]
-        empty = {r.group for r in some if r.needs}
+        needing = {r.group for r in some if r.needs}
+        run = {r.group for r in some if not r.needs}
         once = {r.group for r in some if r.weights and r.networks == 1 and r.method in METHODS}
-        told = [f"{len(groups) - len(empty)} of {len(groups)} {what} have numbers"]
+        told = [f"{len(run)} of {len(groups)} {what} have numbers"]
+        told += [f"{len(run & needing)} of these lack a method"] if run & needing else []
         told += [element.here] if element.here else []
-        told += [f"{len(once)} are of one training run"] if once else []
-        state = "partial" if empty or once else "done"
+        told += [f"{len(once)} of one training run"] if once else []
+        state = "partial" if needing or once else "done"
         return element._replace(state=state, here="; ".join(told))
     return element
 

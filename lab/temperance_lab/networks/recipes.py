@@ -78,10 +78,6 @@ RECIPES: dict[str, Recipe] = {
         flip="h",
         crop=4,
     ),
-    # Variational weights want a gradient that adapts: Ovadia et al. (2019) train SVI with Adam.
-    "lenet5-svi": Recipe(
-        epochs=20, batch_size=64, learning_rate=2e-3, optimizer="adam", cosine=True, warmup=0.05
-    ),
     # He et al. (CVPR 2016), section 4.2: 64k steps, rate divided at 32k and 48k; ResNet-110 warms
     # up over the first 400 steps (here linearly, there at a constant 0.01).
     "resnet-cifar": Recipe(

@@ -89,8 +89,9 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     decision = "answer no row by the model alone"
     if kept:
         i = kept[-1]
+        whole = coverage[i] > 0.999
         decision = (
-            f"answer the surest {percent(coverage[i])} of the rows: "
+            f"answer {'all rows' if whole else f'the surest {percent(coverage[i])} of the rows'}: "
             f"{between((after[i], low[i], high[i]))} of these answers are estimated to be wrong"
         )
     drawn = plot(answered, shares(high=top), marks, RISK)

@@ -127,7 +127,7 @@ def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float,
     if what == "ece":
         highest = max([one.high for one in known] + asked, default=1.0)
         return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
+    return int(5 * min([one.low for one in known] + asked, default=0.0)) / 5, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
