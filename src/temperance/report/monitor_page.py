@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from temperance._core.stats import Interval
-from temperance.io.formats import replacing
+from temperance.io.atomic import write_bytes
 from temperance.monitor import Monitor, Window
 from temperance.monitor.timeline import instant
 from temperance.report import template
@@ -59,8 +59,7 @@ def monitor_html(
         mix=_mix(windows, places),
     )
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 
