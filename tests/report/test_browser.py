@@ -143,6 +143,15 @@ def test_it_prints(opened, pages):
     pdf = page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     assert 2 <= pdf.count(b"/Type /Page\n") <= 8
+    page.set_viewport_size({"width": 718, "height": 1000})  # of A4 between its margins
+    page.emulate_media(media="print")
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('svg text')].filter(text => {
+            const box = text.getBoundingClientRect();
+            return box.left < 0 || box.right > innerWidth;
+        }).length"""
+    )
+    assert outside == 0
 
 
 def test_headings_lead_through_the_page_by_keyboard(opened, pages):

@@ -39,14 +39,9 @@ def read_table(
     table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
     if labels is None:
         return table
-    return replace(table, labels=read_labels(labels))
-
-
-def read_labels(path: Path) -> NDArray[Any]:
-    """Read labels that lie in a ``.npy`` file of their own."""
-    if path.suffix != ".npy":
-        raise InputError(f"--labels must name a .npy file. Got {shown_path(path)}.")
-    return formats.read_array(path)
+    if labels.suffix != ".npy":
+        raise InputError(f"--labels must name a .npy file. Got {shown_path(labels)}.")
+    return replace(table, labels=formats.read_array(labels))
 
 
 def read_labelled(
@@ -280,12 +275,6 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except (OSError, ValueError):  # one of them is not there
         return False
-
-
-def check_report_words(report: Path | None, *words: str | None) -> None:
-    """Refuse words for a report that is not asked for."""
-    if report is None and any(word is not None for word in words):
-        raise InputError("--title and --model are words of the report. Add --report FILE.")
 
 
 def check_share(value: float | None, name: str, *, open_low: bool = False) -> None:

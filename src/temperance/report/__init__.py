@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from temperance._core.checks import InputError
 from temperance.calibrate.result import Audit, Calibration
-from temperance.io.formats import replacing
+from temperance.io.atomic import write_bytes
 
 if TYPE_CHECKING:
     import jinja2
@@ -64,8 +64,7 @@ def to_html(
     facts = page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR)
     text = template("report.html.jinja").render(facts)
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 

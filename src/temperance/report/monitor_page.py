@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from temperance._core.stats import Interval
-from temperance.io.formats import replacing
+from temperance.io.atomic import write_bytes
 from temperance.monitor import Monitor, Window
 from temperance.monitor.timeline import instant
 from temperance.report import template
@@ -59,8 +59,7 @@ def monitor_html(
         mix=_mix(windows, places),
     )
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 
@@ -128,7 +127,7 @@ def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float,
     if what == "ece":
         highest = max([one.high for one in known] + asked, default=1.0)
         return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
+    return int(5 * min([one.low for one in known] + asked, default=0.0)) / 5, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
