@@ -61,3 +61,34 @@ def chromium():
         )
         yield browser
         browser.close()
+
+
+# Contrast of every piece of text with what lies behind it, as WCAG 2 defines it.
+CONTRAST = """() => {
+  const parse = c => (c.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+  const level = ([r, g, b]) => .2126 * light(r) + .7152 * light(g) + .0722 * light(b);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  let worst = [99, ''];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; node = walk.nextNode();) {
+    const e = node.parentElement;
+    if (!node.data.trim() || e.closest('script, style') || !e.checkVisibility()) continue;
+    const [a, b] = [level(parse(getComputedStyle(e).color)), level(behind(e))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < worst[0]) worst = [ratio, node.data.trim()];
+  }
+  return worst;
+}"""
+
+
+@pytest.fixture(scope="session")
+def worst_contrast():
+    """The text of a page that stands out least: its contrast and itself."""
+    return lambda page: page.evaluate(CONTRAST)

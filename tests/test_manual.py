@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -29,8 +30,7 @@ def manual(tmp_path_factory):
 def test_search_finds_a_public_name(chromium, manual):
     page = chromium.new_page()
     page.goto((manual / "search.html").as_uri() + "?q=fit_temperature")
-    page.wait_for_selector("ul.search li a")
-    assert "fit_temperature" in page.inner_text("ul.search")
+    page.wait_for_selector("ul.search li a:has-text('fit_temperature')")
     page.close()
 
 
@@ -54,6 +54,30 @@ def test_equations_are_drawn(chromium, manual):
     assert page.locator("math").count() > 0
     assert "\\frac" not in page.inner_text("article")
     page.close()
+
+
+def test_no_equation_shows_its_source(manual):
+    """The converter writes a command that it does not know as text."""
+    shown = {
+        path.name: [one for one in re.findall(r"<math.*?</math>", text, re.DOTALL) if "\\" in one]
+        for path in manual.rglob("*.html")
+        for text in [path.read_text("utf-8")]
+    }
+    assert {name: found for name, found in shown.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("start", "accuracy: estimated "),
+        ("guides/monitoring", "within the limits: "),
+        ("torch", "T = "),
+    ],
+)
+def test_what_an_example_prints_stands_below_it(manual, name, words):
+    text = (manual / f"{name}.html").read_text("utf-8")
+    printed = re.findall(r'<div class="highlight-text.*?</pre>', text, re.DOTALL)
+    assert any(words in one for one in printed)
 
 
 class Places(HTMLParser):

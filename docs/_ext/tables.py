@@ -1,17 +1,17 @@
 """Parts of the manual that come from the code: constants, codes of findings, printed output.
 
-Written to ``_generated`` before the pages are read: ``constants.md``, ``codes.md``, and, for each
-page of `PRINTING`, what its examples print.
+``constants.md`` and ``codes.md`` are written to ``_generated`` before the pages are read. Examples
+run when their page is read, and what an example prints is shown below it.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
-import io
-import os
+import json
 import re
+import subprocess
+import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -24,12 +24,24 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 KINDS = (constants.Fitted, constants.Policy, constants.Numerical)
-PRINTING = ("start.md", "guides/few-labels.md", "concepts/limits.md")
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SILENT = {"experiments", "tracking"}  # trains a network; needs packages of others
+RUN = """\
+import contextlib, io, json, sys
+held, printed = {}, []
+for example in json.load(sys.stdin):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(example, "example", "exec"), held)
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Write the tables when a build begins."""
+    """Write the tables when a build begins, and show what examples print."""
     app.connect("builder-inited", write)
+    app.connect("source-read", show_output)
     return {"parallel_read_safe": True}
 
 
@@ -39,22 +51,33 @@ def write(app: Sphinx) -> None:
     out.mkdir(exist_ok=True)
     (out / "constants.md").write_text(constants_table(), encoding="utf-8")
     (out / "codes.md").write_text(codes(), encoding="utf-8")
-    for page in PRINTING:
-        text = printed(Path(app.srcdir) / page)
-        (out / Path(page).name).write_text(f"```text\n{text}```\n", encoding="utf-8")
 
 
-def printed(page: Path) -> str:
-    """Return what the examples of a page print, run in an empty directory."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    out, here = io.StringIO(), Path.cwd()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
-        os.chdir(folder)
-        try:
-            exec(compile("\n".join(blocks), page.name, "exec"), {})  # noqa: S102 - our own page
-        finally:
-            os.chdir(here)
-    return out.getvalue()
+def show_output(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Run the examples of a page in an empty directory, and show what each prints below it."""
+    examples = [example for example in EXAMPLE.findall(source[0]) if "mlflow" not in example]
+    if name in SILENT or "print(" not in "".join(examples):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(  # noqa: S603 - our own pages
+            [sys.executable, "-c", RUN],
+            input=json.dumps(examples),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            check=False,
+        )
+    if "ModuleNotFoundError" in done.stderr:  # of a package that the manual can do without
+        return
+    if done.returncode:
+        raise RuntimeError(f"the examples of {name} must run.\n{done.stderr}")
+    printed = dict(zip(examples, json.loads(done.stdout), strict=True))
+
+    def shown(example: re.Match[str]) -> str:
+        text = printed.get(example[1])
+        return f"{example[0]}\n\n```text\n{text}```" if text else example[0]
+
+    source[0] = EXAMPLE.sub(shown, source[0])
 
 
 def constants_table() -> str:

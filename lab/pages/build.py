@@ -16,6 +16,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import elements
 import few_labels
 import gallery
 import labelfree_tables
@@ -44,6 +45,7 @@ def main() -> None:
     texts = {
         "reproduction.md": reproduction.reproduction(records),
         "what-we-found.md": what_we_found.what_we_found(records),
+        "paper-elements.md": elements.page(records),
     }
     for tables in (
         few_labels,

@@ -57,10 +57,16 @@ DECISION = (
         "no shift is left to guess; other data need other labels",
     ),
     (
-        "labels of 10 to some hundred new rows",
+        "labels of some new rows (here 30); a labelled source; the class mix, known",
         "`tp.calibrate(z, prior, source, labelled=…)`: [guide](guides/few-labels.md)",
-        "no mix, 30 labels",
+        "exact mix, 30 labels",
         "labels of rows picked by hand pull the answer to their side",
+    ),
+    (
+        "labels of some new rows (here 30); a labelled source",
+        "`tp.calibrate(z, source=source, labelled=…)`",
+        "no mix, 30 labels",
+        "the same; fewer than ten labels can cost more than they tell",
     ),
     (
         "no new labels; a labelled source; the class mix, known",

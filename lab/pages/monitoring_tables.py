@@ -34,7 +34,9 @@ def tables() -> dict[str, str]:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    rule = ["---", *("---:" for _ in head[1:])]
+    rule = [
+        "---" if name in {"of", ""} or place == 0 else "---:" for place, name in enumerate(head)
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in [head, rule, *rows])
 
 
@@ -44,8 +46,8 @@ def _errors(windows: dict[str, Any]) -> str:
         for metric, name in METRICS.items():
             found = windows[kind][metric]
             cells = [f"{found[who]:.3f}" if who in found else "" for who in WHO]
-            rows.append([f"{words}, {name}" if metric == "accuracy" else name, *cells])
-    return _table(["mean absolute error", *WHO.values()], rows)
+            rows.append([words if metric == "accuracy" else "", name, *cells])
+    return _table(["mean absolute error on windows that are", "of", *WHO.values()], rows)
 
 
 def _families(windows: dict[str, Any]) -> str:

@@ -103,14 +103,12 @@ def claims(verdicts: list[Verdict], *, ours: bool) -> str:
 
 
 def origins(rows: list[Record]) -> str:
-    """Return which logits stand for each row, and what is missing."""
+    """Return which logits stand for each row."""
     lines = ["| row | evidence | logits | sha256 |", "|---|---|---|---|"]
     for group in dict.fromkeys(r.group for r in rows):
         first = min((r for r in rows if r.group == group), key=lambda r: r.needs is not None)
         where = first.caveat.split(";")[0] or "published by the authors"
-        if first.needs:
-            where = f"needs {first.needs['file']}; {first.needs['hardware']}. Then "
-            where += f"`{first.needs['command']}`"
+        where = "none, see below" if first.needs else where
         name = title(group)
         digest = f"`{first.data[:12]}`" if first.data else ""
         lines.append(f"| {name} | {EVIDENCE[first.evidence]} | {where} | {digest} |")
@@ -118,13 +116,21 @@ def origins(rows: list[Record]) -> str:
 
 
 def absent(some: list[Record]) -> str:
-    """Return which panels are empty, and what fills each."""
-    needs = {r.group: r.needs for r in some if r.needs}
-    return "\n".join(
-        f"- {title(group)} is empty: it needs {need['file']}; {need['hardware']}. Then "
-        f"`{need['command']}`."
-        for group, need in needs.items()
-    )
+    """Return which panels are empty or lack a method, and what fills each."""
+    run = {r.group for r in some if not r.needs}
+    lacking: dict[str, dict[str, Record]] = {}
+    for r in some:
+        if r.needs:
+            lacking.setdefault(r.group, {})[r.method] = r
+    lines = []
+    for group, records in lacking.items():
+        need = next(iter(records.values())).needs or {}
+        what = f"lacks {', '.join(records)}" if group in run else "is empty"
+        lines.append(
+            f"- {title(group)} {what}: it needs {need['file']}; {need['hardware']}. Then "
+            f"`{need['command']}`."
+        )
+    return "\n".join(lines)
 
 
 def figure(name: str) -> str:
@@ -151,7 +157,8 @@ Only the CIFAR-100 DenseNet-40 row has the authors' own logits, so only there a 
 print tells something: ✓ marks means that are at most two standard errors of their difference apart,
 beyond the last printed digit, ✗ the others. Elsewhere the level is that of another network, and the
 claims are what can be compared.
-[What we found](what-we-found.md) says it in words.
+[What we found](what-we-found.md) says it in words, and [line by line](paper-elements.md) where each
+element of the paper is.
 
 ```
 temperance-lab reproduce all --data DIR
@@ -177,8 +184,8 @@ classes, because one fit of a hundred takes half a minute, and cells not run yet
 
 
 COST = """\
-A LeNet-5 takes one or two minutes of one core to train, a small CIFAR-10 network three or four, and
-a panel of a figure one or two. What is there already is not run again."""
+A LeNet-5 or a small CIFAR-10 network takes about two minutes of one core to train, and a panel of a
+figure one or two. What is there already is not run again."""
 # Lines of the paper that are not complete here, and what each needs.
 OPEN = {
     "Table 1: SVHN DenseNet-100, CIFAR-100 WideResNet-40-4": (
@@ -252,7 +259,7 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
     for metric, heading in METRICS.items():
         parts += [f"### {heading}", table(rows, metric, PAPER), table(rows, metric, ("TS", *OURS))]
         parts += [table(rows, metric, ("TS", *RIVALS))]
-    parts += ["### Where the logits come from", origins(rows)]
+    parts += ["### Where the logits come from", origins(rows), absent(rows)]
     for name, experiment in EXPERIMENTS.items():
         if name != "table-1":
             parts += [f"## {experiment.title}", figure(name), absent(all_records[name])]

@@ -61,18 +61,6 @@ _LAZY = {
 }
 """Modules that load on first use: each needs an extra, or is needed by few."""
 
-_ESTIMATORS = (
-    "AttendedTemperatureScaling",
-    "BiasedTemperatureScaling",
-    "LabelFreeClassifier",
-    "MatrixScaling",
-    "PriorMatchedScaling",
-    "TemperatureScaling",
-    "UnsupervisedTemperatureScaling",
-    "VectorScaling",
-)
-"""Loaded on first use too: scikit-learn imports pandas wherever it is installed."""
-
 __all__ = [
     "AttendedTemperatureScaling",
     "BiasedTemperature",
@@ -126,7 +114,7 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType | Any:
     if name in _LAZY:
         return importlib.import_module(_LAZY[name])
-    if name in _ESTIMATORS:
+    if name in __all__:  # an estimator: scikit-learn imports pandas wherever it is installed
         return getattr(importlib.import_module("temperance.interop.sklearn"), name)
     msg = f"module 'temperance' has no attribute {name!r}"
     raise AttributeError(msg)

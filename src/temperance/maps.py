@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from temperance._core import checks
 from temperance._core.arrays import (
     Array,
+    Floats,
     as_array,
     as_floating,
     like,
@@ -24,9 +25,6 @@ from temperance._core.arrays import (
     to_numpy,
     widened,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Map(ABC):
@@ -57,7 +55,7 @@ class Map(ABC):
         """Return calibrated class probabilities, of the kind, dtype and device of ``logits``."""
         return softmax(self(logits))
 
-    def parameters(self) -> dict[str, NDArray[np.float64]]:
+    def parameters(self) -> dict[str, Floats]:
         """Return the numbers that make the map, by name."""
         names: list[str] = [field.name for field in fields(self)]  # pyright: ignore[reportArgumentType]
         return {name: np.asarray(getattr(self, name), dtype=np.float64) for name in names}
@@ -125,7 +123,7 @@ class BiasedTemperature(Map):
     """
 
     temperature: float
-    bias: NDArray[np.float64]
+    bias: Floats
     kind: ClassVar[str] = "biased"
 
     def __post_init__(self) -> None:
@@ -151,8 +149,8 @@ class VectorMap(Map):
     array([[2., 3.]])
     """
 
-    scale: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    scale: Floats
+    bias: Floats
     kind: ClassVar[str] = "vector"
 
     def __post_init__(self) -> None:
@@ -178,8 +176,8 @@ class MatrixMap(Map):
     array([[2., 4.]])
     """
 
-    weight: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    weight: Floats
+    bias: Floats
     kind: ClassVar[str] = "matrix"
 
     def __post_init__(self) -> None:
@@ -197,7 +195,7 @@ class MatrixMap(Map):
         return _affine(z @ like(self.weight.T, z), self.bias)
 
 
-def _affine(scaled: Array, bias: NDArray[np.float64]) -> Array:
+def _affine(scaled: Array, bias: Floats) -> Array:
     return scaled + like(bias, scaled)
 
 

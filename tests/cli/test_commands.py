@@ -475,4 +475,4 @@ def test_a_refused_calibration_accepts_nothing(folder, capsys):
 def test_a_largest_error_is_a_share(folder, capsys, share):
     code, _, said = run(capsys, "calibrate", folder / "target.npz", "--max-error", share)
     assert code == 2
-    assert "--max-error must lie above 0" in said
+    assert "--max-error must be a finite number in (0, 1]" in said

@@ -289,6 +289,11 @@ ARGUMENTS = [
     ["evaluate", "rows.npz", "--map", "{}.json"],
     ["report", "{}.json", "--out", "r.html"],
     ["inspect", "{}.json"],
+    ["calibrate", "rows.npz", "--labelled", "{}.csv"],
+    ["calibrate", "rows.npz", "--features", "{}.npy", "{}.npy"],
+    ["monitor", "start", "state.jsonl", "--source", "{}.npz"],
+    ["monitor", "show", "{}.json"],
+    ["monitor", "add", "{}.json", "rows.npz"],
 ]
 
 
@@ -296,6 +301,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
     code = (
         "import json, resource, sys; from temperance.cli import main\n"
         "resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))  # an endless read takes more\n"
         "for arguments in json.loads(sys.argv[1]):\n"
         "    for name in ('pipe', 'zero', 'random'):\n"
         "        assert main([a.format(name) for a in arguments]) == 2, (arguments, name)\n"
@@ -305,7 +311,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,  # of a busy machine; a pipe makes its reader wait for ever
         cwd=strange,
     )
     assert done.returncode == 0, done.stderr

@@ -52,7 +52,8 @@ def test_a_month_at_the_command_line(folder, state, capsys):
         capsys, "add", state, folder / "bad.parquet", "--at", "2026-11-09", "--segment", "site"
     )
     assert code == 1
-    assert "2026-11-09: Confidence fell" in out
+    assert "2026-11-09: estimated accuracy" in out
+    assert "Confidence fell" in out
     code, out, _ = run(capsys, "show", state, "--json")
     facts = json.loads(out)
     assert code == 1

@@ -9,10 +9,12 @@ import json
 import os
 import secrets
 import socket
+import ssl
 import sys
 import tempfile
 import threading
 import time
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -239,11 +241,13 @@ def is_loopback(host: str) -> bool:
 
 def listen(settings: Settings, arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    import uvicorn
-
     settings.hand_over()
     print(NOTICE, file=sys.stderr)
     print("Loading the model…", file=sys.stderr, flush=True)
+    import uvicorn
+
+    from temperance_skin_lesion.web.protocol import OPTIONS
+
     secure = getattr(arguments, "tls_cert", None) is not None
     told = (arguments.host, arguments.port, secure)
     threading.Thread(target=announce, args=told, daemon=True).start()
@@ -253,12 +257,10 @@ def listen(settings: Settings, arguments: argparse.Namespace) -> int:
         host=arguments.host,
         port=arguments.port,
         workers=arguments.workers,
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=512,
         timeout_graceful_shutdown=10,
         ssl_certfile=getattr(arguments, "tls_cert", None),
         ssl_keyfile=getattr(arguments, "tls_key", None),
+        **OPTIONS,
     )
     return 0
 
@@ -267,12 +269,20 @@ def announce(host: str, port: int, secure: bool) -> None:
     """Print the address as soon as the server answers under it."""
     anywhere = host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened at
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    while True:
+    line = HTTPConnection(near, port, timeout=60)
+    if secure:  # asked by itself, whose certificate names another host
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        line = HTTPSConnection(near, port, timeout=60, context=context)
+    while True:  # with several workers the port is open before any of them can answer
         try:
-            socket.create_connection((near, port), timeout=1).close()
+            line.request("GET", "/static/icon.svg", headers={"Host": "localhost"})
+            line.getresponse()
             break
-        except OSError:
+        except (OSError, HTTPException):
+            line.close()
             time.sleep(0.1)
+    line.close()
     shown = socket.gethostname() if anywhere else f"[{host}]" if ":" in host else host
     print(f"http{'s' if secure else ''}://{shown}:{port}/", file=sys.stderr, flush=True)
 

@@ -221,9 +221,7 @@ def decide(
     if faults and urgency != "urgent":
         urgency = "retake"
     summary = (
-        f"{CLASSES[predicted].name} has probability {p[predicted]:.2f}; no rule objects, and "
-        f"answering costs {found.cost[0]:.2f} on average, less than a referral "
-        f"({policy.costs.referral:g})."
+        f"{CLASSES[predicted].name} has probability {p[predicted]:.2f}; no rule objects."
         if not fired
         else fired[0].why
     )

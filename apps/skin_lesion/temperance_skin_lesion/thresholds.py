@@ -28,8 +28,8 @@ POINTS = 60
 class Effect:
     """What happens to 1,000 cases under a policy.
 
-    ``missed`` is the share of the melanomas that are answered as something else, with its 90 %
-    interval.
+    ``missed`` is the share of the melanomas that are answered as something else, ``risk`` the
+    share of the answers that are wrong, both with 90 % intervals.
     """
 
     rows: int
@@ -40,7 +40,7 @@ class Effect:
     missed: tuple[float, float, float]
     cost: float
     coverage: float
-    risk: float
+    risk: tuple[float, float, float]
     by_rule: dict[str, float]
     by_urgency: dict[str, float]
 
@@ -91,7 +91,7 @@ def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effec
         missed=share_interval(missed, melanomas),
         cost=per * float(np.where(answered, cost, policy.costs.referral).sum()),
         coverage=float(answered.mean()),
-        risk=wrong / max(1, int(answered.sum())),
+        risk=share_interval(wrong, float(answered.sum())),
         by_rule={name: per * float(found.fired[:, i].sum()) for i, name in enumerate(RULES)},
         by_urgency={
             name: per * float((found.urgency == i).sum()) for i, name in enumerate(URGENCIES[:3])

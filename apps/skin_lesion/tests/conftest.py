@@ -71,7 +71,10 @@ def listening(app):
     """Run an application on a free port; a context that yields its address."""
     import uvicorn
 
-    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+    from temperance_skin_lesion.web.protocol import OPTIONS
+
+    options = OPTIONS | {"log_level": "error", "timeout_graceful_shutdown": 1}
+    config = uvicorn.Config(app, **options)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as free:  # requests queue until it is up
         run = {"target": server.run, "kwargs": {"sockets": [free]}}

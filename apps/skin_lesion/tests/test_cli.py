@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -105,6 +106,20 @@ def test_bad_usage_is_exit_2(tmp_path, lesions, capsys):
     assert "No model in" in capsys.readouterr().err
     assert cli.main(["export", "--data", nothing]) == 2
     assert "There is no record in" in capsys.readouterr().err
+
+
+def test_the_address_is_printed_when_somebody_answers(capfd):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        waiting = threading.Thread(target=cli.announce, args=("127.0.0.1", port, False))
+        waiting.start()
+        line, _ = server.accept()
+        line.recv(1000)
+        assert capfd.readouterr().err == ""  # the port is open, and nobody answers yet
+        line.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+        line.close()
+        waiting.join(60)
+    assert capfd.readouterr().err == f"http://127.0.0.1:{port}/\n"
 
 
 @pytest.mark.slow

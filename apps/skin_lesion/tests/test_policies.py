@@ -205,7 +205,8 @@ def test_an_effect_is_counted_case_by_case(model, assistant):
     ]
     assert effect.referred == pytest.approx(1000 * np.mean([not d.answered for d in decisions]))
     assert effect.wrong == pytest.approx(1000 * sum(wrong) / 400)
-    assert effect.risk == pytest.approx(np.mean(wrong))
+    assert effect.risk[0] == pytest.approx(np.mean(wrong))
+    assert effect.risk[1] < effect.risk[0] < effect.risk[2]
     missed = sum(
         d.answered and d.predicted != 0 and label == 0
         for d, label in zip(decisions, source.labels[few], strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 from temperance_skin_lesion import cli
-from temperance_skin_lesion.web import security
+from temperance_skin_lesion.web import protocol, security
 
 PAGES = [
     "/",
@@ -149,12 +150,47 @@ def test_too_many_files_are_told_the_number_that_is_documented(client, path, n):
     assert "At most 200 files are taken at once" in answer.text
 
 
-def test_a_request_that_stops_half_way_is_let_go(client, monkeypatch):
-    from temperance_skin_lesion.web import security
+HALF = b"GET / HTTP/1.1\r\nHost: local"
+WHOLE = b"GET /static/icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    monkeypatch.setattr(security, "STALLED_SECONDS", 0.2)
-    place = (client.base_url.host, client.base_url.port)
-    with socket.create_connection(place, timeout=30) as line:
+
+@pytest.mark.parametrize(
+    "sent", [[b""], [HALF], [bytes([b]) for b in HALF * 40], [WHOLE, HALF]], ids=len
+)
+def test_a_header_that_does_not_end_is_let_go(client, monkeypatch, sent):
+    """Silent, half-sent, trickling for ever, or the second on its connection."""
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.5)
+    with socket.create_connection(place(client), timeout=60) as line:
+        try:
+            for part in sent:
+                line.sendall(part)
+                time.sleep(0.05)
+            while line.recv(10_000):
+                pass  # the answer to a whole request; then the end
+        except ConnectionError:
+            return  # closed while bytes were still coming
+
+
+def test_a_request_that_takes_longer_than_its_header_may_is_answered(client, monkeypatch):
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.2)
+    body = b'{"name": "nobody", "password": "x"}'
+    head = b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(place(client), timeout=60) as line:
+        line.sendall(head)
+        time.sleep(1)
+        line.sendall(body)
+        assert line.recv(100).startswith(b"HTTP/1.1 401")
+
+
+def place(client):
+    return client.base_url.host, client.base_url.port
+
+
+@pytest.mark.parametrize("limit", ["STALLED_SECONDS", "BODY_SECONDS"])
+def test_a_request_that_stops_half_way_is_let_go(client, monkeypatch, limit):
+    monkeypatch.setattr(security, limit, 0.2)
+    with socket.create_connection(place(client), timeout=60) as line:
         head = f"POST /api/v1/login HTTP/1.1\r\nHost: {client.base_url.netloc.decode()}\r\n"
         line.sendall(
             f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from temperance_skin_lesion import study
+from temperance_skin_lesion import study, web
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import facts_of
 from temperance_skin_lesion.classes import CODES
@@ -214,3 +217,15 @@ def test_one_picture_that_was_answered_wrongly_misses_the_melanoma(assistant, le
     assert report.everything.estimated.verdict == "refused"  # one lesion says nothing
     assert report.everything.measured.sensitivity[0] == 0
     assert report.everything.measured.referral[0] == 1
+
+
+def test_what_the_page_says_of_held_out_clinics_is_on_record():
+    lab = Path(__file__).parents[3] / "lab" / "experiments" / "skin_lesion" / "records"
+    clinic = json.loads((lab / "study.json").read_text("utf-8"))["clinics"]["vidir_molemax"]
+    page = (Path(web.__file__).parent / "templates" / "study.html").read_text("utf-8")
+    said = (
+        f"{100 * clinic['steps'][0]['estimated']['accuracy']['mean']:.0f} % was estimated where "
+        f"{100 * clinic['truth']['accuracy']:.0f} % is right; with a rough mix it was "
+        f"{100 * clinic['mix_stated']['accuracy']['mean']:.0f} %"
+    )
+    assert said in page

@@ -94,7 +94,7 @@ def test_another_mix_rings_and_few_lesions_do_not(assistant, drawn, client):
     page = client.get("/results").text
     assert "mix of the most probable diagnoses" in page
     assert "Diagnoses that would tell most" in page
-    assert f"Week {newest.week} rings" in client.get("/worklist").text
+    assert f"Alarm of week {newest.week}" in client.get("/worklist").text
     assert [week["state"] for week in client.get("/api/v1/drift").json()] == ["alarm", "few"]
 
 

@@ -1,4 +1,4 @@
-"""The data sets of the paper, read from their official layouts (extra: ``experiments``).
+"""The data sets of the paper, read from their official layouts.
 
 Nothing is downloaded: files are looked for in a directory of yours, and an error says what to put
 where. Nothing is trusted either: no pickle is run, archives stay packed, sizes are bounded, and

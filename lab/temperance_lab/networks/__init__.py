@@ -1,4 +1,4 @@
-"""The paper's networks, their training, and the probabilistic baselines (extra: ``experiments``).
+"""The paper's networks, their training, and the probabilistic baselines.
 
 Networks by name, seeded; images are uint8 ``(n, H, W, C)`` from end to end, and a network carries
 its own normalisation. The baselines return predictive log-probabilities, which are logits.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from temperance_lab.networks.attacks import attack
 from temperance_lab.networks.checkpoints import load_weights
-from temperance_lab.networks.ensembles import predict_ensemble, train_ensemble
+from temperance_lab.networks.ensembles import predict_ensemble
 from temperance_lab.networks.ll_dropout import add_last_layer_dropout, predict_ll_dropout
 from temperance_lab.networks.network import Network
 from temperance_lab.networks.recipes import RECIPES, Recipe
@@ -50,6 +50,5 @@ __all__ = [
     "predict_svi",
     "to_flipout",
     "train",
-    "train_ensemble",
     "train_svi",
 ]

@@ -1,7 +1,7 @@
 """Checkpoints of a training run: one safetensors file, replaced atomically, never a pickle.
 
-Tensors are named ``network.*``, ``best.*`` (the weights an early stop goes back to) and
-``optimizer.<parameter>.<moment>``; the header holds JSON facts. A finished run keeps ``network.*``.
+Tensors are named ``network.*`` and ``optimizer.<parameter>.<moment>``; the header holds JSON facts.
+A finished run keeps ``network.*``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class Checkpoint:
 
     facts: dict[str, Any]
     network: dict[str, Tensor]
-    best: dict[str, Tensor] = field(default_factory=dict)
     optimizer: dict[int, dict[str, Tensor]] = field(default_factory=dict)
 
     @property
@@ -42,7 +41,6 @@ class Checkpoint:
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Store a checkpoint; a crash while writing leaves the previous one intact."""
     tensors = {f"network.{name}": t for name, t in checkpoint.network.items()}
-    tensors |= {f"best.{name}": t for name, t in checkpoint.best.items()}
     for i, moments in checkpoint.optimizer.items():
         tensors |= {f"optimizer.{i}.{name}": t for name, t in moments.items()}
     header = {name: json.dumps(fact) for name, fact in checkpoint.facts.items()}
@@ -64,18 +62,16 @@ def read(path: Path) -> Checkpoint:
     checkpoint = Checkpoint(facts, network={})
     for name, tensor in tensors.items():
         part, rest = name.split(".", 1)
-        if part == "optimizer":
+        if part == "network":
+            checkpoint.network[rest] = tensor
+        else:
             index, moment = rest.split(".", 1)
             checkpoint.optimizer.setdefault(int(index), {})[moment] = tensor
-        else:
-            getattr(checkpoint, part)[rest] = tensor
     return checkpoint
 
 
 def load_weights(network: nn.Module, path: str | os.PathLike[str]) -> nn.Module:
     """Put the weights of a run into ``network`` and switch it to evaluation.
-
-    Of an early-stopped run that is still going on, the best weights so far are taken.
 
     Examples
     --------
@@ -83,6 +79,5 @@ def load_weights(network: nn.Module, path: str | os.PathLike[str]) -> nn.Module:
     >>> network = networks.build("lenet5", n_classes=10, in_channels=1)
     >>> networks.load_weights(network, "lenet5.safetensors")  # doctest: +SKIP
     """
-    checkpoint = read(Path(path))
-    network.load_state_dict(checkpoint.best or checkpoint.network)
+    network.load_state_dict(read(Path(path)).network)
     return network.eval()

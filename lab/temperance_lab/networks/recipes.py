@@ -33,9 +33,6 @@ class Recipe:
         Largest angle in degrees of a random rotation, applied with probability one half.
     dropout
         Rate of the dropout layers inside the body, where a network has them.
-    patience
-        Epochs without a better validation NLL after which training stops and goes back to the
-        best weights; without it, training runs to its end.
 
     Examples
     --------
@@ -57,7 +54,6 @@ class Recipe:
     crop: int = 0
     rotate: float = 0.0
     dropout: float = 0.0
-    patience: int | None = None
 
     def rate(self, progress: float) -> float:
         """Learning rate at a fraction ``progress`` of the run."""
@@ -81,10 +77,6 @@ RECIPES: dict[str, Recipe] = {
         warmup=0.15,
         flip="h",
         crop=4,
-    ),
-    # Variational weights want a gradient that adapts: Ovadia et al. (2019) train SVI with Adam.
-    "lenet5-svi": Recipe(
-        epochs=20, batch_size=64, learning_rate=2e-3, optimizer="adam", cosine=True, warmup=0.05
     ),
     # He et al. (CVPR 2016), section 4.2: 64k steps, rate divided at 32k and 48k; ResNet-110 warms
     # up over the first 400 steps (here linearly, there at a constant 0.01).

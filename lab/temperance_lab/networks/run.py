@@ -7,7 +7,6 @@ moments at the end of an epoch are therefore the whole state of a run.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
 from contextlib import contextmanager
@@ -39,12 +38,10 @@ __all__ = ["Epoch", "LabelledImages", "Run", "seeded"]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Mean training loss and accuracy during one epoch, and what validation said after it."""
+    """Mean training loss and accuracy during one epoch."""
 
     loss: float
     accuracy: float
-    validation_nll: float | None = None
-    validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +87,11 @@ class Run:
         data: LabelledImages,
         recipe: Recipe,
         seed: int,
-        validation: LabelledImages | None,
         penalty: Callable[[nn.Module], Tensor] | None,
     ) -> None:
-        if recipe.patience is not None and validation is None:
-            msg = "validation must be given for a recipe with patience. Got None instead."
-            raise InputError(msg)
         self.network, self.data, self.recipe, self.seed = network, data, recipe, seed
         self.penalty = penalty
         self.history: list[Epoch] = []
-        self.best: dict[str, Tensor] = {}
         network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         network.standardise(*channel_moments(data.x))
         for module in network.body.modules():
@@ -110,22 +102,12 @@ class Run:
             "recipe": {**asdict(recipe), "milestones": list(recipe.milestones)},
             "seed": seed,
             "data": data.digest(),
-            "validation": None if validation is None else validation.digest(),
         }
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or patience is at its end."""
-        n, patience = len(self.history), self.recipe.patience
-        return n >= self.recipe.epochs or (
-            patience is not None and n > 0 and n - 1 - self.best_epoch >= patience
-        )
-
-    @property
-    def best_epoch(self) -> int:
-        """The epoch of the lowest validation NLL; the last one when nothing is validated."""
-        nll = [e.validation_nll for e in self.history if e.validation_nll is not None]
-        return nll.index(min(nll)) if nll else len(self.history) - 1
+        """Whether all epochs are done."""
+        return len(self.history) >= self.recipe.epochs
 
     def epoch(self) -> Epoch:
         """Pass once over the data in random order."""
@@ -160,15 +142,6 @@ class Run:
         self.optimizer.step()
         return torch.stack([loss.detach() * len(y), (logits.argmax(1) == y).sum()])
 
-    def record(self, epoch: Epoch) -> None:
-        """Add an epoch; keep the best weights, and go back to them when the run ends."""
-        self.history.append(epoch)
-        if self.recipe.patience is not None:
-            if self.best_epoch == len(self.history) - 1:
-                self.best = copy.deepcopy(self.network.state_dict())
-            if self.finished:
-                self.network.load_state_dict(self.best)
-
     def state(self) -> Checkpoint:
         """Return the run as a checkpoint; a finished run needs its weights alone."""
         facts = {**self.identity, "history": [asdict(e) for e in self.history]}
@@ -179,7 +152,7 @@ class Run:
             i: {name: t for name, t in state.items() if t is not None}
             for i, state in self.optimizer.state_dict()["state"].items()
         }
-        return Checkpoint(facts, weights, self.best, moments)
+        return Checkpoint(facts, weights, moments)
 
     def resume(self, checkpoint: Checkpoint, path: Path) -> None:
         """Take over the state of an earlier run of the same recipe, seed and data."""
@@ -191,7 +164,6 @@ class Run:
                 )
                 raise InputError(msg)
         self.history = [Epoch(**epoch) for epoch in checkpoint.facts["history"]]
-        self.best = checkpoint.best
         self.network.load_state_dict(checkpoint.network)
         moments = {**self.optimizer.state_dict(), "state": checkpoint.optimizer}
         self.optimizer.load_state_dict(moments)

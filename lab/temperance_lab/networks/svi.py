@@ -64,9 +64,7 @@ class FlipoutLinear(nn.Linear):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.log_std = nn.Parameter(
-            torch.full_like(self.weight, math.log(INITIAL_STD * _scale(self)))
-        )
+        self.log_std = _initial_log_std(self)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """Mean response, and while training the perturbation with its signs."""
@@ -83,9 +81,7 @@ class FlipoutConv2d(nn.Conv2d):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.log_std = nn.Parameter(
-            torch.full_like(self.weight, math.log(INITIAL_STD * _scale(self)))
-        )
+        self.log_std = _initial_log_std(self)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """Mean response, and while training the perturbation with its signs."""

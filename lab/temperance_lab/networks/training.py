@@ -1,14 +1,12 @@
-"""Supervised training by a recipe: seeded, resumed to the bit, stopped early."""
+"""Supervised training by a recipe: seeded, and resumed to the bit."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from temperance import InputError
 from temperance_lab.checks import check_choice, check_integer
@@ -60,7 +58,6 @@ def train(
     recipe: Recipe | str,
     *,
     seed: int = 0,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     penalty: Callable[[nn.Module], Tensor] | None = None,
 ) -> list[Epoch]:
@@ -78,8 +75,6 @@ def train(
         Of the order, the augmentation and the dropout; the initial weights are those of
         ``networks.build(seed=)``. One seed gives the same weights to the bit on one kind of
         processor, whatever number of threads torch has: training uses one.
-    validation
-        Images and labels whose NLL is followed, and with ``recipe.patience`` ends the run.
     checkpoint
         File written after every epoch. When it exists the run goes on from there and ends with the
         same weights, to the bit, as if it had never stopped; a finished run is loaded. A file of
@@ -106,46 +101,31 @@ def train(
     """
     if isinstance(recipe, str):
         recipe = RECIPES[check_choice(recipe, RECIPES, "recipe")]
-    data = _labelled(network, images, labels, "images", "labels")
-    held_out = None
-    if validation is not None:
-        held_out = _labelled(network, *validation, "validation[0]", "validation[1]")
-    run = Run(network, data, recipe, check_integer(seed, "seed"), held_out, penalty)
+    data = _labelled(network, images, labels)
+    run = Run(network, data, recipe, check_integer(seed, "seed"), penalty)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         run.resume(read(path), path)
     with single_thread():
         while not run.finished:
-            run.record(_validated(run.epoch(), network, held_out))
+            run.history.append(run.epoch())
             if path is not None:
                 write(path, run.state())
     network.eval()
     return run.history
 
 
-def _labelled(
-    network: nn.Module, images: ArrayLike, labels: ArrayLike, x_name: str, y_name: str
-) -> LabelledImages:
+def _labelled(network: nn.Module, images: ArrayLike, labels: ArrayLike) -> LabelledImages:
     """Check images and labels against each other and the network."""
-    x = check_images(images, x_name)
+    x = check_images(images)
     n_classes = predict_logits(network, x[:1]).shape[1]
     y = np.asarray(labels)
     whole = y.dtype.kind in "iu" and y.shape == (len(x),)
     if not whole or y.min() < 0 or y.max() >= n_classes:
         msg = (
-            f"{y_name} must be {len(x)} integers from 0 to {n_classes - 1}, one for every image of "
-            f"{x_name}. Got {y.dtype} of shape {y.shape} instead"
+            f"labels must be {len(x)} integers from 0 to {n_classes - 1}, one for every image. Got "
+            f"{y.dtype} of shape {y.shape} instead"
             + (f", values from {y.min()} to {y.max()}." if whole else ".")
         )
         raise InputError(msg)
     return LabelledImages(x, y.astype(np.int64))
-
-
-def _validated(epoch: Epoch, network: nn.Module, data: LabelledImages | None) -> Epoch:
-    """Add NLL and accuracy on held-out data."""
-    if data is None:
-        return epoch
-    logits, y = torch.from_numpy(predict_logits(network, data.x)).double(), torch.from_numpy(data.y)
-    accuracy = (logits.argmax(1) == y).double().mean().item()
-    nll = functional.cross_entropy(logits, y).item()
-    return replace(epoch, validation_nll=nll, validation_accuracy=accuracy)

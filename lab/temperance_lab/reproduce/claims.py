@@ -1,7 +1,8 @@
 """The paper's claims, each with a rule that the records decide.
 
 A rule counts the cases in which the claim is true. "Holds" means in every given, "does not hold" in
-fewer than half, "partly" what is between; a claim about some cases names how many.
+fewer than half, "partly" what is between; a claim about some cases names how many. Claims of the
+paper are counted on its own rows, claims of ours on the networks beside them too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance_lab.reproduce.paper_rows import BESIDE
 from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY
 from temperance_lab.reproduce.record_table import RecordTable
 
@@ -79,10 +81,12 @@ class Verdict:
 
 def check(records: Mapping[str, Iterable[Record]]) -> list[Verdict]:
     """Return the verdict on every claim, from the records of each experiment."""
-    tables = {name: RecordTable(some) for name, some in records.items()}
+    every = {name: RecordTable(some) for name, some in records.items()}
+    paper = {name: t.only(g for g in t.groups() if g not in BESIDE) for name, t in every.items()}
     out = []
     for claim in CLAIMS:
-        cases = list(claim.cases(tables[claim.experiment])) if claim.experiment in tables else []
+        table = (every if claim.ours else paper).get(claim.experiment)
+        cases = list(claim.cases(table)) if table else []
         out.append(Verdict(claim, int(sum(map(bool, cases))), len(cases)))
     return out
 

@@ -230,7 +230,12 @@ def table(t: RecordTable) -> Figure:
                 _point(ax, ratio, row, method, xerr=sd)
             if printed <= SCALE[1]:
                 ax.plot(printed, row, marker="o", mfc="none", mec=ink(), ms=7, clip_on=False)
-        ax.set(title=title(group), xlim=SCALE, xscale="log", yticks=list(place.values()))
+        ax.set(
+            title=title(group).replace(" for ", "\nfor "),
+            xlim=SCALE,
+            xscale="log",
+            yticks=list(place.values()),
+        )
         ax.set_ylim(-0.6, len(methods) - 0.4)
         ax.set_yticklabels(place)
         ax.minorticks_off()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from temperance_lab.reproduce.experiment_data import ExperimentData
     from temperance_lab.reproduce.protocol import Logits
 
-__all__ = ["ROWS", "Row", "reported", "rows", "title"]
+__all__ = ["BESIDE", "ROWS", "Row", "reported", "rows", "title"]
 
 COLUMNS = {
     "uncalibrated": "uncalibrated",
@@ -191,7 +191,7 @@ ROWS = (
         here="ResNet56",
     ),
     Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
-    # Two networks more, which are no rows of the paper.
+    # Two networks more, which are no rows of the paper (`BESIDE`).
     Row(
         "CIFAR100",
         "WideResNet16-4",
@@ -237,3 +237,7 @@ def reported(row: Row, method: str, metric: str) -> dict[str, float] | None:
         column = "temperature"  # one column for the three, which share it
     table = _tables().get((metric, row.dataset, row.model), {})
     return table.get(column) if column else None
+
+
+# Networks that stand beside the rows of the paper; claims of the paper are not counted on them.
+BESIDE = tuple(row.group for row in ROWS if reported(row, "TS", "nll") is None)

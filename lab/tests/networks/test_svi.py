@@ -232,4 +232,4 @@ def test_plain_network_is_refused(digits):
     with pytest.raises(InputError, match=r"use networks\.to_flipout\(network\)"):
         networks.predict_svi(networks.build("lenet5", 2, 1), digits[0])
     with pytest.raises(InputError, match="prior_std must be a finite number"):
-        networks.train_svi(networks.build("lenet5", 2, 1), *digits, "lenet5-svi", prior_std=0.0)
+        networks.train_svi(networks.build("lenet5", 2, 1), *digits, "lenet5-mnist", prior_std=0.0)

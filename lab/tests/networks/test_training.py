@@ -191,59 +191,6 @@ def test_file_that_is_no_checkpoint_is_refused(digits, tmp_path):
         networks.load_weights(networks.build("lenet5", 2, 1), tmp_path / "absent.safetensors")
 
 
-def test_early_stop_goes_back_to_the_best_weights(digits, tmp_path):
-    images, labels = digits
-    # Half of the training labels are wrong: fitting them longer makes validation worse.
-    wrong = labels[:48].copy()
-    wrong[::2] = 1 - wrong[::2]
-    validation = images[48:], labels[48:]
-    recipe = replace(RECIPE, epochs=60, patience=3, flip="", crop=0, cosine=False)
-    network = networks.build("lenet5", 2, 1)
-    path = tmp_path / "run.safetensors"
-    history = networks.train(
-        network, images[:48], wrong, recipe, validation=validation, checkpoint=path
-    )
-    nll = [e.validation_nll for e in history]
-    assert len(nll) < 60
-    assert len(nll) - 1 - int(np.argmin(nll)) == 3
-
-    logits = torch.from_numpy(networks.predict_logits(network, validation[0])).double()
-    final = torch.nn.functional.cross_entropy(logits, torch.from_numpy(validation[1])).item()
-    assert final == pytest.approx(min(nll), abs=1e-12)
-    loaded = networks.load_weights(networks.build("lenet5", 2, 1), path)
-    assert same(weights(network), weights(loaded))
-
-
-def test_early_stop_survives_an_interruption(digits, tmp_path):
-    images, labels = digits
-    validation = images[48:], labels[48:]
-    recipe = replace(RECIPE, epochs=12, patience=2)
-    results = []
-    for stop in (None, 7):
-        path = tmp_path / f"{stop}.safetensors"
-        options = {"validation": validation, "checkpoint": path}
-        if stop is not None:
-            with pytest.raises(Interrupted):
-                networks.train(
-                    network_with_dropout(),
-                    images[:48],
-                    labels[:48],
-                    recipe,
-                    penalty=interrupt_after(stop),
-                    **options,
-                )
-        network = network_with_dropout()
-        history = networks.train(network, images[:48], labels[:48], recipe, **options)
-        results.append((history, weights(network)))
-    assert results[0][0] == results[1][0]
-    assert same(results[0][1], results[1][1])
-
-
-def test_patience_without_validation_is_refused(digits):
-    with pytest.raises(InputError, match="validation must be given"):
-        networks.train(networks.build("lenet5", 2, 1), *digits, replace(RECIPE, patience=1))
-
-
 def test_divergence_is_an_error_not_a_network(digits):
     with pytest.raises(InputError, match=r"recipe must converge\. The loss of epoch 0 is nan"):
         networks.train(networks.build("lenet5", 2, 1), *digits, replace(RECIPE, learning_rate=1e30))

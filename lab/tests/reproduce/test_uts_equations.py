@@ -8,8 +8,6 @@ from scipy.special import log_softmax, softmax
 
 from temperance import NotIdentified, fit_temperature, fit_uts
 from temperance.metrics import nll
-from temperance_lab.reproduce import ExperimentData
-from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.uts_equations import log_odds, objective, true_weights, weights
 
 N = 400_000
@@ -191,14 +189,3 @@ def test_the_printed_equations_do_not_identify_a_temperature(form):
     z = 3 * model(2000, 10)
     with pytest.raises(NotIdentified):
         fit_uts(z, np.full(10, 0.1), form=form)
-
-
-PUBLIC = [row for row in ROWS if row.dataset.startswith("CIFAR") and row.evidence != "missing"]
-
-
-@pytest.mark.parametrize("form", ["paper", "appendix"])
-@pytest.mark.parametrize("row", PUBLIC, ids=lambda row: row.group)
-def test_nor_on_the_public_networks(row, form, shared_data, tmp_path):
-    logits = ExperimentData(tmp_path, shared_data).file(row.file, row.prefix)
-    with pytest.raises(NotIdentified):
-        fit_uts(logits.z[:2000], logits.prior, form=form, bag_size=None)

@@ -8,19 +8,18 @@ library is here too, for it takes them all.
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from collections.abc import Sequence
+from typing import Any, TypeGuard, cast
 
 import array_api_compat
 import array_api_compat.numpy as _numpy_namespace
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 Array = Any
 """An array of any supported library: it has ``shape``, ``dtype`` and an Array API namespace."""
+
+Floats = NDArray[np.float64]
 
 NUMBERS = (list, tuple, int, float, memoryview)
 """What Python itself has for numbers, and NumPy reads."""
@@ -178,11 +177,9 @@ def softmax(logits: Array) -> Array:
     return xp.astype(e / xp.sum(e, axis=-1, keepdims=True), logits.dtype)
 
 
-def softmax_at(
-    z: NDArray[Any], temperature: float, bias: NDArray[np.float64] | float = 0.0
-) -> NDArray[np.float64]:
+def softmax_at(z: NDArray[Any], temperature: float, bias: Floats | float = 0.0) -> Floats:
     """Return softmax(z / T + b) in float64."""
-    p: NDArray[np.float64] = np.multiply(z, 1 / temperature, dtype=np.float64)
+    p: Floats = np.multiply(z, 1 / temperature, dtype=np.float64)
     p += bias
     p -= p.max(axis=1, keepdims=True)
     np.exp(p, out=p)

@@ -10,12 +10,15 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import (
+    Array,
+    Floats,
     as_array,
     as_floating,
     detached,
@@ -25,13 +28,6 @@ from temperance._core.arrays import (
     to_numpy,
     widened,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
@@ -107,13 +103,6 @@ def check_integer(value: object, name: str, *, low: int = 0, high: float = sys.m
     if not low <= number <= high:
         raise InputError(f"{name} must be an integer of at least {low}. Got {value!r} instead.")
     return number
-
-
-def check_callable(value: object, name: str) -> Callable[..., Any]:
-    """Return ``value`` when it can be called."""
-    if not callable(value):
-        raise InputError(f"{name} must be a function. Got {type(value).__name__} instead.")
-    return value
 
 
 def check_seed(seed: object) -> np.random.Generator:
@@ -504,26 +493,14 @@ def check_labels(
     classes: Sequence[object] | None = None,
     name: str = "labels",
     start: int = 0,
+    *,
+    indexed: bool = True,
 ) -> NDArray[Any]:
     """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
 
-    With ``classes``, hard labels are looked up in it; without, they index the columns. The first
-    row has the number ``start``.
+    With ``classes``, hard labels are looked up in it; without, they index the columns, which is
+    not checked here where ``indexed`` is False. The first row has the number ``start``.
     """
-    y = read_labels(labels, n_rows, n_classes, classes, name, start)
-    check_indices(y, n_classes, name, start)
-    return y
-
-
-def read_labels(
-    labels: object,
-    n_rows: int,
-    n_classes: int,
-    classes: Sequence[object] | None = None,
-    name: str = "labels",
-    start: int = 0,
-) -> NDArray[Any]:
-    """Return labels as `check_labels` does, without checking that class indices have a column."""
     needed = f"The fit requires {name} to be passed, but the target {name} is None."
     way_out = "Rows without labels go to temperance.calibrate."
     y = _plain(labels, name, f"hold one class index per row. {needed} {way_out}")
@@ -541,8 +518,8 @@ def read_labels(
     if y.dtype.kind not in "iu":
         demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
         raise InputError(f"{demand} {_no_indices(y, name, start)}")
-    if y.dtype == np.uint64:
-        check_indices(y, n_classes, name, start)  # before they might become negative
+    if indexed or y.dtype == np.uint64:  # which might become negative
+        check_indices(y, n_classes, name, start)
     return y.astype(np.int64, copy=False)
 
 
@@ -563,21 +540,15 @@ def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: 
     """Raise unless hard labels index the columns; soft ones do not."""
     if y.ndim == 1 and (y.min() < 0 or y.max() >= n_classes):
         row = int(np.argmax((y < 0) | (y >= n_classes)))
+        from_one = y.min() == 1 and y.max() == n_classes
+        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
         raise InputError(
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; {_way_out(y, n_classes)}."
+            f"{start + row} holds {int(y[row])}; {way_out}."
         )
 
 
-def _way_out(y: NDArray[Any], n_classes: int) -> str:
-    if y.min() == 1 and y.max() == n_classes:
-        return "these labels count from 1: subtract 1"
-    return "drop rows to be ignored before fitting"
-
-
-def _check_soft_labels(
-    y: NDArray[Any], n: int, k: int, name: str, start: int
-) -> NDArray[np.float64]:
+def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -> Floats:
     if y.shape != (n, k):
         msg = f"soft {name} must have shape ({n}, {k}), as the logits. Got shape {y.shape}."
         raise InputError(msg)
@@ -614,7 +585,7 @@ def _lookup(y: list[Any], classes: Sequence[object], name: str, start: int) -> N
     return out
 
 
-def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | None:
+def check_sample_weight(weight: object, n_rows: int) -> Floats | None:
     """Return weights as float64 ``(n,)``, or None when there are none."""
     if weight is None:
         return None
@@ -624,7 +595,7 @@ def check_sample_weight(weight: object, n_rows: int) -> NDArray[np.float64] | No
     return w
 
 
-def check_weights(weight: object, n_rows: int, start: int = 0) -> NDArray[np.float64]:
+def check_weights(weight: object, n_rows: int, start: int = 0) -> Floats:
     """Return the weights of a block, whose first row has the number ``start``."""
     w = _plain(weight, "sample_weight")
     if w.ndim == 2 and 1 in w.shape:
@@ -653,7 +624,7 @@ def check_weight_sum(total: float) -> None:
 
 def check_prior(
     prior: object, n_classes: int, name: str = "prior", classes: Sequence[object] | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
     way_out = (
         "pass the class mix you expect in the target, or call temperance.calibrate with a "
@@ -758,12 +729,9 @@ def by_column(
 def names_for(labels: object, classes: Sequence[object] | None) -> list[Any] | None:
     """Return the class names to look labels up in; only words are names, numbers are columns."""
     array = None if classes is None else as_array(labels)
-    words = is_numpy(array) and array.dtype.kind in "UOT" and any(map(_is_word, array.flat))
-    return list(classes) if words and classes is not None else None
-
-
-def _is_word(label: object) -> bool:
-    return isinstance(label, str)
+    if classes is None or not is_numpy(array) or array.dtype.kind not in "UOT":
+        return None
+    return list(classes) if any(isinstance(label, str) for label in array.flat) else None
 
 
 def _columns(n_classes: int) -> tuple[str, ...]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from temperance._core.checks import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 REASON = 160  # characters of a decoder's own words
 KINDS = {
@@ -79,6 +77,21 @@ def decoding(name: str, form: str) -> Generator[None]:
         reason = (str(error).strip().splitlines() or [""])[0]
         said = ascii_words(reason)[:REASON] or type(error).__name__
         raise InputError(f"{name} must be {form}, but it is damaged or none ({said}).") from None
+
+
+def walked(path: Path) -> Generator[tuple[Path, list[str], list[str]]]:
+    """Yield each directory below a path once, links followed, with its directories and files.
+
+    Directories that the caller takes out of the list are passed over.
+    """
+    seen: set[str] = set()
+    for folder, inner, names in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link that leads back
+            inner.clear()
+        else:
+            seen.add(real)
+            yield Path(folder), inner, names
 
 
 def shown_path(path: object) -> str:

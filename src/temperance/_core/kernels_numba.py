@@ -31,7 +31,7 @@ from temperance._core.optimise import Moments
 from temperance._core.sums import EvaluationSums
 
 BLOCKS_PER_CALL = 8  # kernels make no copies of a block, so that more blocks cost no memory
-CHUNK = 2_048  # numbers of an array that stays in the first-level cache
+CHUNK = 1_024  # numbers of an array that stays in the first-level cache with its companions
 NEAR_EDGE = 0.5 - 1e-6  # distance from the middle of a bin, in widths, that is near an edge
 SHORT = 32  # classes up to which a vector of metrics holds several rows
 ORDERS = reference.DERIVATIVES
@@ -175,14 +175,6 @@ def shifted_exponents(row, top, scale, u):
 
 
 @part(EXACT)
-def exponentials(u, e):
-    """Write 2^u of the numbers of two arrays."""
-    x, y = u.reshape(u.size), e.reshape(e.size)
-    for k in range(x.size):
-        y[k] = two_to(x[k])
-
-
-@part(EXACT)
 def exponentiate(z, start, scale, u, e, tops, shifts):
     """Write ``u = (z - max z) scale``, 2^u, max z, Σ (z - max z) of some rows; return how many."""
     count = min(tops.size, z.shape[0] - start)
@@ -190,7 +182,9 @@ def exponentiate(z, start, scale, u, e, tops, shifts):
         row = z[start + i]
         tops[i] = largest(row)
         shifts[i] = shifted_exponents(row, tops[i], scale, u[i])
-    exponentials(u, e)
+    x, y = u.reshape(u.size), e.reshape(e.size)
+    for k in range(x.size):
+        y[k] = two_to(x[k])
     return count
 
 
@@ -367,12 +361,27 @@ def outcomes(logits, labels):
     return tuple(outcome_rows(logits, labels))
 
 
+@part(EXACT)
+def bin_indices(confidence, edges, n, places):
+    """Write the bin of each confidence; near an edge the product may be rounded across it."""
+    last, near = edges.size - 2, 0
+    for i in range(n):
+        x = confidence[i] * (last + 1)
+        places[i] = min(max(np.int64(x), 0), last)
+        near += abs(x - places[i] - 0.5) > NEAR_EDGE
+    for i in range(n if near else 0):
+        c, place = confidence[i], places[i]
+        if abs(c * (last + 1) - place - 0.5) > NEAR_EDGE:
+            place += c > edges[place + 1]
+            places[i] = place - (place > 0 and c <= edges[place])
+
+
 @kernel
 def evaluation(z, labels, weight, edges):
     """Return sums of weight, correctness, NLL and Brier score; of bins; and the reach or NaN."""
     work, scores, bins, reach = work_arrays(z), np.zeros(4), np.zeros((edges.size - 1, 3)), 0.0
     _, _, tops, shifts = work
-    rows, last = tops.size, edges.size - 2
+    rows = tops.size
     mass, predicted, confidence = np.ones(rows), np.empty(rows, np.int64), np.empty(rows)
     correct, nll, brier = np.empty(rows), np.empty(rows), np.empty(rows)
     for start in range(0, z.shape[0], rows):
@@ -387,15 +396,11 @@ def evaluation(z, labels, weight, edges):
         scores[1] += dot(mass, correct, n)
         scores[2] += dot(mass, nll, n)
         scores[3] += dot(mass, brier, n)
+        bin_indices(confidence, edges, n, predicted)
         for i in range(n):
-            c = confidence[i]
-            x = c * (last + 1)
-            place = min(max(np.int64(x), 0), last)
-            if abs(x - place - 0.5) > NEAR_EDGE:  # the product may be rounded across an edge
-                place += c > edges[place + 1]
-                place -= place > 0 and c <= edges[place]
+            place = predicted[i]
             bins[place, 0] += mass[i]
-            bins[place, 1] += mass[i] * c
+            bins[place, 1] += mass[i] * confidence[i]
             bins[place, 2] += mass[i] * correct[i]
     return scores, bins, reach
 

@@ -8,22 +8,17 @@ for a label without a column.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import beside, namespace
+from temperance._core.arrays import Array, Floats, beside, namespace
 from temperance._core.checks import LARGEST, are_sound
 from temperance._core.optimise import Moments
 from temperance._core.sums import EvaluationSums
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 __all__ = [
     "BLOCKS_PER_CALL",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 TOLERANCE = 1e-10  # relative error of a minimum
 MAX_TAYLOR_STEP = 0.5  # relative; beyond it a Taylor polynomial is not used
@@ -184,7 +180,7 @@ def root_in_scale(
 
 
 def search_in_scale(
-    values: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    values: Callable[[Floats], Floats],
     low: float,
     high: float,
     *,
@@ -198,7 +194,7 @@ def search_in_scale(
     through the last three points ends it. Raises `NotIdentified` when an end of the first grid is
     as good as its best point: the optimum escapes, and a bound is never an answer.
     """
-    grid: NDArray[np.float64] = np.linspace(math.log(low), math.log(high), points)
+    grid: Floats = np.linspace(math.log(low), math.log(high), points)
     f = values(np.exp(grid))
     best = int(np.argmin(f))
     as_good = f - f[best] <= RELATIVE_ROUNDING * abs(f[best])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import operator
 import sys
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 PATIENCE, PERIOD = 1.0, 0.1  # seconds before the first line, and between lines
 WIDTH = 30

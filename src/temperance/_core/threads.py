@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    S = TypeVar("S")
-    T = TypeVar("T")
+S = TypeVar("S")
+T = TypeVar("T")
 
 THREADED_ELEMENTS = 1 << 22  # elements above which threads are started
 THREADS_VARIABLE = "OMP_NUM_THREADS"

@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, NotIdentified
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from cyclopts import App
 
 __all__ = ["main", "run_app"]

@@ -12,23 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from temperance.calibrate import calibrate
+from temperance.calibrate.result import Calibration
+from temperance.calibrate.threshold import Threshold
 from temperance.io.formats import Table, read, write
-from temperance.maps import IDENTITY
+from temperance.maps import IDENTITY, Map
 from temperance.methods.uts import fit_uts
 from temperance.metrics.evaluation import evaluate
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from temperance.calibrate.result import Calibration
-    from temperance.calibrate.threshold import Threshold
-    from temperance.maps import Map
 
 DEGREES = (30, 60)
 LABELS = 30  # digits that somebody labels in the last part of the story

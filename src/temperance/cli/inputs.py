@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.checks import InputError, check_classes
-from temperance._core.files import read_bytes, shown_path
+from temperance._core.checks import InputError, check_classes, check_number
+from temperance._core.files import read_bytes, shown_path, walked
 from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.strict_json import parse
+from temperance.maps import Map
 from temperance.report.texts import applied
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from temperance.maps import Map
 
 MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
@@ -44,14 +39,9 @@ def read_table(
     table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
     if labels is None:
         return table
-    return replace(table, labels=read_labels(labels))
-
-
-def read_labels(path: Path) -> NDArray[Any]:
-    """Read labels that lie in a ``.npy`` file of their own."""
-    if path.suffix != ".npy":
-        raise InputError(f"--labels must name a .npy file. Got {shown_path(path)}.")
-    return formats.read_array(path)
+    if labels.suffix != ".npy":
+        raise InputError(f"--labels must name a .npy file. Got {shown_path(labels)}.")
+    return replace(table, labels=formats.read_array(labels))
 
 
 def read_labelled(
@@ -271,18 +261,12 @@ def _at_stake(target: Path, read: Path) -> Path | None:
         return None
     if target.is_relative_to(place):
         return read / target.relative_to(place) if target.exists() else read
-    seen: set[str] = set()
-    for folder, inner, files in os.walk(place, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:  # a link that leads back
-            inner.clear()
-            continue
-        seen.add(real)
-        if target.is_relative_to(real):
-            return Path(folder)
+    for folder, _, files in walked(place):
+        if target.is_relative_to(folder.resolve()):
+            return folder
         for name in files:
-            if _same_file(target, Path(folder, name)):
-                return Path(folder, name)
+            if _same_file(target, folder / name):
+                return folder / name
     return None
 
 
@@ -293,19 +277,7 @@ def _same_file(one: Path, other: Path) -> bool:
         return False
 
 
-def check_share(value: float | None, name: str) -> None:
-    """Refuse a share that is none, and one of nothing at all."""
-    if value is not None and not (math.isfinite(value) and 0 < value <= 1):
-        raise InputError(f"{name} must lie above 0 and be at most 1. Got {value}.")
-
-
-def check_report_words(report: Path | None, *words: str | None) -> None:
-    """Refuse words for a report that is not asked for."""
-    if report is None and any(word is not None for word in words):
-        raise InputError("--title and --model are words of the report. Add --report FILE.")
-
-
-def check_gate(value: float | None, name: str) -> None:
-    """Refuse a limit that nothing can be compared with."""
-    if value is not None and not (math.isfinite(value) and 0 <= value <= 1):
-        raise InputError(f"{name} must lie between 0 and 1. Got {value}.")
+def check_share(value: float | None, name: str, *, open_low: bool = False) -> None:
+    """Refuse a limit that is given and is no share."""
+    if value is not None:
+        check_number(value, name, low=0, high=1, open_low=open_low)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 import temperance as tp
 from temperance._core.checks import InputError
-from temperance.data import as_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from temperance.data import Rows
-    from temperance.io.formats import Table
-    from temperance.maps import Map
+from temperance.data import Rows, as_rows
+from temperance.io.formats import Table
+from temperance.maps import Map
 
 FITS: dict[str, Callable[..., Map]] = {
     "temperature": tp.fit_temperature,
@@ -64,11 +60,6 @@ def measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
         name: list(tp.metrics.bootstrap(metric, labelled, groups=rows.groups))
         for name, metric in METRICS.items()
     }
-
-
-def count_groups(rows: Table) -> int | None:
-    """Return in how many groups the rows fall, or None where they have no groups."""
-    return None if rows.groups is None else len(np.unique(rows.groups))
 
 
 class Gate(NamedTuple):

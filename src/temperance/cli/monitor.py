@@ -7,15 +7,13 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from temperance.cli.examples import EXAMPLES
 from temperance.cli.options import Classes, Json, OptionalOut, Out, Probabilities
-
-if TYPE_CHECKING:
-    from temperance.monitor import Monitor, Window
+from temperance.monitor import Monitor, Window
 
 app = App(
     name="monitor",

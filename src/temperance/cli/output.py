@@ -6,9 +6,11 @@ import json
 import shutil
 import sys
 import textwrap
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
+from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
 from temperance.report.texts import (
     estimate_rows,
@@ -19,12 +21,6 @@ from temperance.report.texts import (
     sampling,
     to_do,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from temperance.cli.methods import Gate
 
 WIDEST = 100  # characters of a line
 COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}

@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from temperance.cli.demo import ACCEPTED_CONFIDENCE, MAX_ERROR
+from temperance.cli.demo import ACCEPTED_CONFIDENCE, MAX_ERROR, Comparison, LabelledComparison
 from temperance.cli.output import COLOURS, say, show_findings, table
 from temperance.report.texts import between, gain_sentence, percent, to_do
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.cli.demo import Comparison, LabelledComparison
 
 
 def show_demo(

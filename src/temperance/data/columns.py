@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from temperance._core.checks import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LABEL = "label"
 Prefix = Literal["logit", "prob"]

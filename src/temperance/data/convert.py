@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, as_floating, detached, namespace, to_numpy, widened
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-    from temperance.data.types import HasShape
+from temperance._core.arrays import (
+    Array,
+    as_array,
+    as_floating,
+    detached,
+    namespace,
+    to_numpy,
+    widened,
+)
+from temperance.data.types import HasShape
 
 
 def from_probabilities(p: HasShape | Sequence[Any]) -> Array:

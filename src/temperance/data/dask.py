@@ -9,13 +9,15 @@ graph begins, so the answer does not change.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from dask.base import compute
 from dask.delayed import delayed
+from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
@@ -23,11 +25,6 @@ from temperance._core.checks import InputError
 from temperance.data.columns import LABEL, columns_of
 from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined
 from temperance.data.types import is_dask, is_dask_column, is_dask_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
 FAN_IN = 8  # partial sums that are added by one task
 

@@ -1,8 +1,8 @@
 """From whatever a user holds to rows, and to a sample of bounded size.
 
 A fit or metric begins with `as_rows`. A method that compares a target with a labelled source begins
-with `read_source`, and draws the rows of the target with `draw_rows`; both stop at `sample_size`
-rows, so that a method costs the same for 20,000 rows and for a billion.
+with `read_both`, which stops at `sample_size` rows of each, so that a method costs the same for
+20,000 rows and for a billion.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
@@ -21,9 +22,6 @@ from temperance._core.checks import InputError
 from temperance.data.rows import ArrayRows, Rows, file_of, rows_per_block
 from temperance.data.stream import StreamRows
 from temperance.data.types import is_arrow_dataset, is_dask
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_ROWS, MIN_ROWS, MAX_ELEMENTS = 20_000, 4_000, 1 << 21  # budget of one sample
 HASHED = 1 << 24  # bytes hashed at a time
@@ -108,7 +106,7 @@ def _array_rows(
     if classes is not None:
         classes = checks.check_classes(classes, k)
     names = checks.names_for(labels, classes)
-    y = None if labels is None else checks.read_labels(labels, n, k, names)
+    y = None if labels is None else checks.check_labels(labels, n, k, names, indexed=False)
     w = checks.check_sample_weight(sample_weight, n)
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
@@ -250,12 +248,17 @@ def read_source(
         Of the draw, used where there are more rows than `sample_size`.
     """
     rows = as_source_rows(source, n_classes, classes)
-    return draw_labelled(rows, np.random.default_rng(seed))
+    return take_labelled(rows, rows.draw(sample_size(rows), np.random.default_rng(seed)))
 
 
-def draw_labelled(rows: Rows, seed: np.random.Generator) -> LabelledSample:
-    """Return a sample of labelled rows, at most `sample_size` of them."""
-    return take_labelled(rows, rows.draw(sample_size(rows), seed))
+def read_both(
+    target_logits: object, source: object, seed: object
+) -> tuple[NDArray[Any], LabelledSample]:
+    """Return samples of a target and of its labelled source, with which most methods begin."""
+    generator = checks.check_seed(seed)
+    rows = as_rows(target_logits, name="target_logits")
+    z = draw_rows(rows, generator).logits
+    return z, read_source(source, rows.n_classes, seed=generator)
 
 
 def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:

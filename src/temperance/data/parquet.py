@@ -8,21 +8,16 @@ of 10 to 100 MB. All files of a directory must have the same columns; a file tha
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
-from temperance._core.files import check_regular, decoding, shown_path
-from temperance.data.columns import LABEL, columns_of, has_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.columns import Prefix
+from temperance._core.files import check_regular, decoding, shown_path, walked
+from temperance.data.columns import LABEL, Prefix, columns_of, has_columns
 
 ELEMENTS = 1 << 20  # of a batch
 BUFFER = 1 << 16  # bytes that are read of a column at a time
@@ -49,15 +44,9 @@ def parquet_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found: list[Path] = []
-    seen: set[str] = set()
-    for folder, inner, names in os.walk(path, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:  # a link that leads back
-            inner.clear()
-            continue
-        seen.add(real)
+    for folder, inner, names in walked(path):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
-        found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
+        found += [folder / name for name in names if not name.startswith((".", "_"))]
     return sorted(found)
 
 
@@ -124,7 +113,7 @@ class ParquetBlocks:
         found, wanted = set(part.schema.names), set(self.columns)
         named = {name for name in found if has_columns([name], self.prefix)}
         has = {name for name in others if name in self.schema.names}
-        missing = sorted(wanted - found, key=_by_number) + sorted(has - found)
+        missing = sorted(wanted - found, key=lambda name: (len(name), name)) + sorted(has - found)
         beyond = sorted(named - wanted) + sorted((set(others) & found) - has)
         if missing or beyond:
             what = f"lacks {missing[0]!a}" if missing else f"has {beyond[0]!a} besides"
@@ -227,7 +216,3 @@ class ParquetBlocks:
                 for column in found:
                     self._kind(Part(file, None, schema, 0), column)
         return [whole]
-
-
-def _by_number(column: str) -> tuple[int, str]:
-    return len(column), column

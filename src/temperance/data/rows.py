@@ -9,17 +9,24 @@ import itertools
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, final
+from typing import Any, NamedTuple, TypeVar, cast, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import Array, beside, detached, is_numpy, namespace, on_host, to_numpy
+from temperance._core.arrays import (
+    Array,
+    Floats,
+    beside,
+    detached,
+    is_numpy,
+    namespace,
+    on_host,
+    to_numpy,
+)
 from temperance._core.progress import tracked
 from temperance._core.threads import THREADED_ELEMENTS, in_threads, n_threads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MULTIPLE = 64  # rows per block are a multiple of this
 BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
@@ -36,7 +43,7 @@ class Block(NamedTuple):
 
     logits: Array
     labels: NDArray[Any] | None
-    weight: NDArray[np.float64] | None
+    weight: Floats | None
 
     @property
     def n(self) -> int:
@@ -147,10 +154,6 @@ class Rows(ABC):
         """Return the number of threads for one pass; 1 where blocks come one after the other."""
         return 1
 
-    def exceeds(self, elements: int) -> bool:
-        """Return whether there are more logits than that, reading no further than needed."""
-        return self.n * self.n_classes > elements
-
     def draw(self, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
         """Return the numbers of at most ``n_rows`` rows, drawn without repetition, in order."""
         n = self.n
@@ -237,10 +240,6 @@ class MappedRows(Rows):
         """Return the number of rows."""
         return self.rows.n
 
-    def exceeds(self, elements: int) -> bool:
-        """Ask the rows themselves."""
-        return self.rows.exceeds(elements)
-
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the rows, mapped."""
         return map(_Through(self.function), self.rows.blocks())
@@ -286,7 +285,7 @@ class ArrayRows(Rows):
         self,
         logits: Array,
         labels: NDArray[Any] | None = None,
-        weight: NDArray[np.float64] | None = None,
+        weight: Floats | None = None,
         *,
         name: str = "logits",
         checked: bool = False,
@@ -392,7 +391,8 @@ class ArrayRows(Rows):
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
         held = is_numpy(self.logits) and self._file is None
-        return n_threads() if held and self.exceeds(THREADED_ELEMENTS) else 1
+        large = self.n * self.n_classes > THREADED_ELEMENTS
+        return n_threads() if held and large else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""

@@ -13,10 +13,12 @@ is refused with a sentence. Every estimator of the library passes; so should you
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -25,11 +27,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from temperance._core.checks import InputError, NotIdentified
 from temperance.maps import BiasedTemperature, Temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
 
 ROWS = 400
 CLASSES = 4

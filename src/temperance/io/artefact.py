@@ -26,12 +26,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import is_numpy
+from temperance._core.arrays import Floats, is_numpy
 from temperance._core.checks import InputError
 from temperance._core.files import decoding, read_bytes, shown_path
 from temperance._version import __version__
@@ -40,35 +43,12 @@ from temperance.io.atomic import check_target, write_bytes
 from temperance.io.strict_json import parse
 from temperance.maps import MAPS, Map
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    Facts = dict[str, Any]
-    Tensors = Mapping[str, NDArray[np.float64]]
+Facts = dict[str, Any]
+Tensors = Mapping[str, Floats]
 
 FORMAT = "temperance"
 VERSION = 1
 MAX_BYTES = 128 << 20  # bytes; a larger file is no calibration
-
-
-@runtime_checkable
-class Storable(Protocol):
-    """What `save` accepts besides a map: an object that turns itself into facts.
-
-    Its class calls `register` with its kind and the function that turns the facts back.
-    """
-
-    @property
-    def kind(self) -> str:
-        """Return the kind under which the class is registered."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able facts; a map among them under ``"map"``, by `describe_map`."""
-        ...
 
 
 def save(
@@ -104,8 +84,8 @@ def save(
     """
     if isinstance(obj, Map):
         kind, facts = "map", _map_facts(obj, classes, prior, fitted_on)
-    elif isinstance(obj, Storable) and (classes, prior, fitted_on) == (None, None, None):
-        kind, facts = obj.kind, obj.to_dict()
+    elif (kind := getattr(obj, "kind", None)) in _READERS and classes is prior is fitted_on is None:
+        facts = cast("Any", obj).to_dict()
     else:
         way_out = "; of a fitted estimator take its map_" if hasattr(obj, "map_") else " instead"
         raise InputError(f"obj must be a map or a calibration. Got {type(obj).__name__}{way_out}.")
@@ -168,7 +148,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def register(kind: str, reader: Callable[[dict[str, Any]], object]) -> None:
-    """Let `load` build objects of a kind from their facts."""
+    """Let `save` write objects of a kind, by their ``to_dict``, and `load` build them from that.
+
+    A map among the facts stands under ``"map"``, by `describe_map`.
+    """
     _READERS[kind] = reader
 
 
@@ -195,7 +178,7 @@ def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -
     names = None if classes is None else _names(classes, fitted.n_classes)
     k = fitted.n_classes if names is None else len(names)
     q = None if prior is None else checks.check_prior(prior, k or _length(prior))
-    if fitted_on is not None and not _is_sha256(fitted_on):
+    if fitted_on is not None and not re.fullmatch("[0-9a-f]{64}", str(fitted_on)):
         msg = f"fitted_on must be a sha256, as fingerprint() returns. Got {fitted_on!r} instead."
         raise InputError(msg)
     return {
@@ -228,10 +211,6 @@ def _length(values: object) -> int:
         return len(cast("Any", values))
     except TypeError:  # no sequence, or an array without dimensions
         return 0
-
-
-def _is_sha256(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], object]] = {"map": _read_map}

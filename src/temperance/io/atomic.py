@@ -15,7 +15,7 @@ import secrets
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from temperance._core.checks import InputError
 from temperance._core.files import shown_path
@@ -25,8 +25,7 @@ try:
 except ImportError:  # Windows has no such locks; temporary files stay there after a kill
     fcntl = None
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from collections.abc import Generator
 
 __all__ = ["check_target", "replacing", "write_bytes"]
 

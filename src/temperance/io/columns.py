@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
-from temperance.data.columns import has_columns
+from temperance.data.columns import Prefix, has_columns
 from temperance.io.strict_json import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.columns import Prefix
-    from temperance.io.table import Content, Keep
+from temperance.io.table import Content, Keep
 
 PROBABILITIES = (
     "It holds probabilities: add --probabilities, or save the scores before the softmax."

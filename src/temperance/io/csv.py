@@ -9,10 +9,13 @@ from __future__ import annotations
 import csv
 import io
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import is_numpy
 from temperance._core.checks import InputError
@@ -20,16 +23,7 @@ from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
 from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of
-from temperance.io.table import answers_of, new_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-    from typing import IO
-
-    from numpy.typing import NDArray
-
-    from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, answers_of, new_columns
 
 
 def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:

@@ -8,8 +8,11 @@ with a file is said in one sentence, with the place.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
@@ -21,11 +24,6 @@ from temperance.io.npy import read_array, read_npy, read_npz, write_npy, write_n
 from temperance.io.parquet import read_parquet, write_parquet
 from temperance.io.table import Content, Keep, Table
 from temperance.io.tensors import read_safetensors, write_safetensors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
 
 __all__ = [
     "FORMATS",

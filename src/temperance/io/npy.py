@@ -11,24 +11,18 @@ import ast
 import io
 import math
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.files import decoding, opened
 from temperance.io.columns import array_of, spelled
-from temperance.io.table import check_expansion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-    from typing import IO
-
-    from numpy.typing import NDArray
-
-    from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, check_expansion
 
 KEYS = ("logits", "labels", "classes", "prior", "groups")
 CHUNK = 1 << 24  # bytes unpacked at a time

@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.progress import tracked
 from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
 from temperance.io.columns import beside, count_in_front, held_in, kept, named_in, prefix_of
-from temperance.io.table import answers_of, check_expansion, new_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-    from typing import IO
-
-    from numpy.typing import NDArray
-
-    from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, answers_of, check_expansion, new_columns
 
 IN_MEMORY = 1 << 28  # bytes of logits that are held; more are mapped
 

@@ -7,24 +7,19 @@ mapped, not read. The library's own reader checks the header first.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import safe_open
 
 from temperance._core.checks import InputError
 from temperance._core.files import check_regular, decoding, opened
 from temperance.io.columns import array_of, named_in, spelled
 from temperance.io.strict_json import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-    from typing import IO
-
-    from numpy.typing import NDArray
-
-    from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table
 
 DTYPES = {
     "F16": "<f2",

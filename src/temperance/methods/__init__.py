@@ -4,8 +4,8 @@ How to add a method
 -------------------
 1. Write ``methods/name.py``. Its header names the paper, states the equation, says what the method
    supposes and where it departs from the paper; the code below reads like that page.
-2. Read the target with `temperance.data.as_rows` and `draw_rows`, the source with `read_source`:
-   all checks, file formats and the bound on memory come with them.
+2. Read target and source with `temperance.data.given.read_both`, or a target alone with `as_rows`
+   and `draw_rows`: all checks, file formats and the bound on memory come with them.
 3. Return a map (`temperance.maps`), or an `Interval` for an estimate of the accuracy, which also
    needs a name in `accuracy.METHODS`. Raise `NotIdentified` where the data do not determine it.
 4. The docstring has the equation, the parameters, a line "Guarantee:" and an example that runs.

@@ -12,31 +12,23 @@ probabilities at the temperature of the source.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import softmax_at
-from temperance._core.stats import share_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from temperance._core.stats import Interval
-    from temperance.data.given import LabelledSample
-
-    Matrix = NDArray[np.float64]
+from temperance._core.arrays import Floats, softmax_at
+from temperance._core.stats import Interval, share_interval
+from temperance.data.given import LabelledSample
 
 
-def maximum_confidence(p: Matrix) -> Matrix:
+def maximum_confidence(p: Floats) -> Floats:
     """Return the largest probability of each row."""
     return p.max(axis=1)
 
 
-def negative_entropy(p: Matrix) -> Matrix:
+def negative_entropy(p: Floats) -> Floats:
     """Return Σ_k p_k log p_k of each row."""
     from scipy.special import entr
 
@@ -47,7 +39,7 @@ def estimate_atc(
     target: NDArray[Any],
     source: LabelledSample,
     temperature: float,
-    score: Callable[[Matrix], Matrix] = maximum_confidence,
+    score: Callable[[Floats], Floats] = maximum_confidence,
 ) -> Interval:
     """Return the share of target rows above the source's threshold."""
     n = len(source.labels)

@@ -9,21 +9,18 @@ from 1 to 1/K as T grows, so T is unique.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import softmax_at
 from temperance._core.checks import NotIdentified, check_number, check_scale, check_seed
 from temperance._core.optimise import root_in_scale
 from temperance.data import as_rows
 from temperance.data.given import draw_rows
+from temperance.data.types import LogitsLike
 from temperance.maps import Temperature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LogitsLike
 
 MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
 GAP_QUANTILE = 0.1  # quantile of the gaps

@@ -18,29 +18,21 @@ by q_y / π_y, with π the class mix of the source. Unweighted, COTT fails under
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import softmax_at
+from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import InputError
-from temperance._core.stats import normal_interval, share_interval
+from temperance._core.stats import Interval, normal_interval, share_interval
+from temperance.data.given import LabelledSample
 from temperance.methods.transport import solve_transport
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from temperance._core.stats import Interval
-    from temperance.data.given import LabelledSample
-
-    Matrix = NDArray[np.float64]
 
 NO_MASS = 1e-4  # share of a row, below which smoothing alone puts it into a class
 
 
-def estimate_cot(target: NDArray[Any], prior: Matrix, temperature: float) -> Interval:
+def estimate_cot(target: NDArray[Any], prior: Floats, temperature: float) -> Interval:
     """Return one minus the mean cost of the target rows.
 
     The standard error is that of the mean of max_k (p_ik + v_k) at fixed potentials v: by the
@@ -53,7 +45,7 @@ def estimate_cot(target: NDArray[Any], prior: Matrix, temperature: float) -> Int
 
 
 def estimate_cott(
-    target: NDArray[Any], prior: Matrix, source: LabelledSample, temperature: float
+    target: NDArray[Any], prior: Floats, source: LabelledSample, temperature: float
 ) -> Interval:
     """Return the share of target rows whose cost is at most the source's threshold."""
     weight = label_shift_weights(source.labels, prior)
@@ -69,14 +61,14 @@ def estimate_cott(
     return share_interval(accuracy, len(target), int(1 / float(weight @ weight)))
 
 
-def _transport_costs(p: Matrix, mix: Matrix, weight: Matrix) -> tuple[Matrix, Matrix]:
+def _transport_costs(p: Floats, mix: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return the costs 1 - p_y that occur in the best plan, and the mass that pays each cost."""
     mass = solve_transport(p, mix, weight).shares * weight[:, None]
     some = mass > NO_MASS * weight[:, None]
     return 1 - p[some], mass[some]
 
 
-def label_shift_weights(labels: NDArray[np.int64], prior: Matrix) -> Matrix:
+def label_shift_weights(labels: NDArray[np.int64], prior: Floats) -> Floats:
     """Return weights q_y / π_y that sum to 1, with π the class shares of the labels."""
     count = np.bincount(labels, minlength=len(prior))
     weight = (prior / np.maximum(count, 1))[labels]

@@ -10,22 +10,14 @@ minimises the Brier score of the target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from temperance._core.arrays import softmax_at
+from temperance._core.arrays import Floats, softmax_at
 from temperance._core.optimise import search_in_scale
+from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.confidence import typical_margin
 from temperance.methods.importance_weights import read_weighted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 MAX_RATIO = 100.0  # of T and the typical margin of the source logits, in either direction
 
@@ -67,7 +59,7 @@ def fit_cpcs(
     _, z, y, weight = read_weighted(target_logits, source, features, seed)
     rows = np.arange(len(y))
 
-    def weighted_brier(temperatures: Matrix) -> Matrix:
+    def weighted_brier(temperatures: Floats) -> Floats:
         scores = np.empty(len(temperatures))
         for j, t in enumerate(temperatures):
             p = softmax_at(z, float(t))

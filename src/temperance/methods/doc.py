@@ -12,18 +12,13 @@ with confidences at the temperature of the source.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
+
+from numpy.typing import NDArray
 
 from temperance._core.arrays import softmax_at
-from temperance._core.stats import normal_interval
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from temperance._core.stats import Interval
-    from temperance.data.given import LabelledSample
+from temperance._core.stats import Interval, normal_interval
+from temperance.data.given import LabelledSample
 
 
 def estimate_doc(target: NDArray[Any], source: LabelledSample, temperature: float) -> Interval:

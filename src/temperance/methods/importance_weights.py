@@ -10,21 +10,16 @@ p(y | x) stays the same, if the source covers the target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import as_array, as_floating, to_numpy
+from temperance._core.arrays import Floats, as_array, as_floating, to_numpy
 from temperance._core.checks import InputError, check_finite, check_seed
 from temperance.data import as_rows
 from temperance.data.given import as_source_rows, draw_rows, sample_size, take_labelled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
-
-    Matrix = NDArray[np.float64]
+from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 
 MAX_WEIGHT = 100.0  # a larger weight shows a certain classifier, not a ratio of densities
 
@@ -35,7 +30,7 @@ class WeightedSource(NamedTuple):
     target: NDArray[Any]
     logits: NDArray[Any]
     labels: NDArray[np.int64]
-    weight: Matrix
+    weight: Floats
 
 
 def read_weighted(
@@ -59,7 +54,7 @@ def read_weighted(
     return WeightedSource(target.logits, sample.logits, sample.labels, weight)
 
 
-def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:
+def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Floats:
     """Return the weight of each source row, by logistic regression on standardised features."""
     from sklearn.linear_model import LogisticRegression  # pyright: ignore[reportMissingTypeStubs]
 
@@ -69,11 +64,11 @@ def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Matrix:
     domain = np.r_[np.ones(len(target)), np.zeros(len(source))]
     model: Any = LogisticRegression(max_iter=1000)
     model.fit(both, domain)
-    logit: Matrix = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
+    logit: Floats = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
     return np.exp(np.minimum(logit, np.log(MAX_WEIGHT)))
 
 
-def _check_features(features: object, n_target: int, n_source: int) -> tuple[Matrix, Matrix]:
+def _check_features(features: object, n_target: int, n_source: int) -> tuple[Floats, Floats]:
     pair = cast("tuple[object, ...]", features) if isinstance(features, (tuple, list)) else ()
     target, source = (_as_table(f) for f in pair) if len(pair) == 2 else (np.empty(0), np.empty(0))
     rows = (target.shape[:1], source.shape[:1])
@@ -92,7 +87,7 @@ def _check_features(features: object, n_target: int, n_source: int) -> tuple[Mat
     return target, source
 
 
-def _as_table(features: object) -> Matrix:
+def _as_table(features: object) -> Floats:
     """Return features in float64; an empty array where the features are not numbers."""
     array = as_array(features)
     x = None if array is None else as_floating(array)

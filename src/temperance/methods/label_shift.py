@@ -14,26 +14,17 @@ predictions alone:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.checks import (
-    NotIdentified,
-    check_choice,
-    check_seed,
-)
-from temperance.data import as_rows
-from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance._core.arrays import Floats
+from temperance._core.checks import NotIdentified, check_choice
+from temperance.data.given import read_both
+from temperance.data.types import LogitsLike, SourceLike
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LogitsLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 METHODS = ("em", "bbse", "rlls")
 MAX_SWEEPS = 2_000  # of EM
@@ -47,7 +38,7 @@ def estimate_prior(
     *,
     method: str = "em",
     seed: int | np.random.Generator = 0,
-) -> Matrix:
+) -> Floats:
     r"""Estimate the class prior of a target from its logits and a labelled source.
 
     .. math:: q = \arg\max_q \sum_i \log \sum_k p_s(k \mid x_i) \frac{q_k}{\pi_k}
@@ -82,20 +73,18 @@ def estimate_prior(
     array([0.2, 0.8])
     """
     check_choice(method, METHODS, "method")
-    z, (s, y) = _read(target_logits, source, check_seed(seed))
+    z, (s, y) = read_both(target_logits, source, seed)
     p, ps = _calibrated(z, s, y)
-    return _solve(method, p, ps, y)
+    share = np.bincount(y, minlength=p.shape[1]) / len(y)
+    if method == "em":
+        return _em(p, share)
+    c, mean = _joint(ps, y), p.mean(axis=0)
+    w = _least_squares(c, mean) if method == "bbse" else _rlls(c, mean, len(y))
+    q = np.maximum(w, 0) * share
+    return q / q.sum() if q.sum() > 0 else share
 
 
-def _read(
-    target_logits: LogitsLike, source: SourceLike, generator: np.random.Generator
-) -> tuple[NDArray[Any], LabelledSample]:
-    rows = as_rows(target_logits, name="target_logits")
-    z = draw_rows(rows, generator).logits
-    return z, read_source(source, rows.n_classes, seed=generator)
-
-
-def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
+def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return probabilities of target and source by the best map that the source identifies."""
     for fit in (fit_biased_temperature, fit_temperature):
         try:
@@ -109,16 +98,7 @@ def _calibrated(z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64]) -> tuple
     raise NotIdentified(msg)
 
 
-def _solve(method: str, p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
-    share = np.bincount(y, minlength=p.shape[1]) / len(y)
-    if method == "em":
-        return _em(p, share)
-    w = _bbse(p, ps, y) if method == "bbse" else _rlls(p, ps, y)
-    q = np.maximum(w, 0) * share
-    return q / q.sum() if q.sum() > 0 else share
-
-
-def _em(p: Matrix, share: Matrix) -> Matrix:
+def _em(p: Floats, share: Floats) -> Floats:
     """Iterate ``q_k ← q_k mean_i r_ik / Σ_j r_ij q_j``, ``r = p_s / π``: two products a sweep."""
     ratio = p / np.maximum(share, 1e-12)
     ratio[:, share == 0] = 0.0  # a class without source rows is not identified
@@ -133,31 +113,27 @@ def _em(p: Matrix, share: Matrix) -> Matrix:
     return q
 
 
-def _joint(ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+def _joint(ps: Floats, y: NDArray[np.int64]) -> Floats:
     """Return C_jk = mean over source rows of p_j 1{y = k}."""
     c = np.zeros((ps.shape[1], ps.shape[1]))
     np.add.at(c.T, y, ps)
     return c / len(y)
 
 
-def _bbse(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
-    return _least_squares(_joint(ps, y), p.mean(axis=0))
-
-
-def _least_squares(c: Matrix, b: Matrix) -> Matrix:
+def _least_squares(c: Floats, b: Floats) -> Floats:
     """Return w with the smallest norm among those that minimise |C w - b|."""
     return np.asarray(np.linalg.lstsq(c, b, rcond=1e-8)[0], dtype=np.float64)
 
 
-def _rlls(p: Matrix, ps: Matrix, y: NDArray[np.int64]) -> Matrix:
+def _rlls(c: Floats, mean: Floats, n: int) -> Floats:
     from scipy.optimize import minimize
 
-    c, k = _joint(ps, y), p.shape[1]
-    b = p.mean(axis=0) - c.sum(axis=1)
+    k = len(c)
+    b = mean - c.sum(axis=1)
     log = np.log(2 * k / CONFIDENCE)
-    error = 2 * log / (3 * len(y)) + np.sqrt(2 * log / len(y)) / np.sqrt(k)
+    error = 2 * log / (3 * n) + np.sqrt(2 * log / n) / np.sqrt(k)
 
-    def objective(theta: Matrix) -> float:
+    def objective(theta: Floats) -> float:
         return float(np.linalg.norm(c @ theta - b) + error * np.linalg.norm(theta))
 
     start = _least_squares(c, b)

@@ -16,25 +16,19 @@ at T = ∞: with equally frequent classes, a model that always says 1/K is calib
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import softmax_at
-from temperance._core.checks import NotIdentified, check_prior, check_seed
-from temperance.data import as_rows
-from temperance.data.given import draw_rows, read_source
+from temperance._core.arrays import Floats, softmax_at
+from temperance._core.checks import NotIdentified, check_prior
+from temperance.data.given import read_both
+from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.label_shift import estimate_prior
 from temperance.metrics.binned import bin_index
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 N_BINS = 15
 FIRST_STEP = 0.1  # of the search in log T
@@ -74,11 +68,8 @@ def fit_lascal(
     """
     from scipy.optimize import minimize_scalar
 
-    generator = check_seed(seed)
-    rows = as_rows(target_logits, name="target_logits")
-    k = rows.n_classes
-    z = draw_rows(rows, generator).logits
-    s, y = read_source(source, k, seed=generator)
+    z, (s, y) = read_both(target_logits, source, seed)
+    k = z.shape[1]
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
     share = np.bincount(y, minlength=k) / len(y)
     w = (q / np.maximum(share, 1e-12))[y]
@@ -95,7 +86,7 @@ def fit_lascal(
 
 
 def _label_shift_error(
-    z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Matrix, t: float
+    z: NDArray[Any], s: NDArray[Any], y: NDArray[np.int64], w: Floats, t: float
 ) -> float:
     """Return CE(T): weighted class frequencies of source bins against mean p of target bins."""
     p, ps = softmax_at(z, t), softmax_at(s, t)

@@ -6,32 +6,27 @@ arrays of any library that follows the Array API.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from temperance._core.arrays import as_array, as_floating, detached, namespace
+from temperance._core.arrays import Array, as_array, as_floating, detached, namespace
 from temperance._core.checks import (
     InputError,
-    check_callable,
     check_finite,
     check_logits,
     check_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance._core.arrays import Array
-    from temperance.data.types import HasShape
+from temperance.data.types import HasShape
 
 Model = Callable[[Any], Any]
 
 
 def run_model(model: Model, x: Array) -> Array:
     """Return the logits of a batch of inputs, checked."""
-    function = check_callable(model, "model")
+    if not callable(model):
+        raise InputError(f"model must be a function. Got {type(model).__name__} instead.")
     try:
-        made = function(x)
+        made = model(x)
     except Exception as error:
         shape = tuple(x.shape)
         raise InputError(

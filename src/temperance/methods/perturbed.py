@@ -7,21 +7,17 @@ inputs, is added to labelled source inputs, and one temperature is fitted to all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from temperance._core.arrays import like, to_numpy
 from temperance._core.checks import check_labels, check_seed
-from temperance.methods.model_inputs import check_inputs, run_model
+from temperance.data.types import HasShape, LabelsLike
+from temperance.maps import Temperature
+from temperance.methods.model_inputs import Model, check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.data.types import HasShape, LabelsLike
-    from temperance.maps import Temperature
-    from temperance.methods.model_inputs import Model
 
 LEVELS = 10  # strengths of noise; the last equals the standard deviation of the inputs
 

@@ -11,21 +11,17 @@ the mixtures of two inputs that are predicted differently.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import NotIdentified, check_number, check_seed
-from temperance.methods.model_inputs import check_inputs, run_model
+from temperance.data.types import HasShape
+from temperance.maps import Temperature
+from temperance.methods.model_inputs import Model, check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.data.types import HasShape
-    from temperance.maps import Temperature
-    from temperance.methods.model_inputs import Model
 
 MIX = 0.65  # λ of the paper
 

@@ -16,22 +16,15 @@ determined.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified
+from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.confidence import mean_confidence, solve_confidence
 from temperance.methods.importance_weights import read_weighted
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 MIN_OVER_CHANCE, MAX_ACCURACY = 1.2, 1 - 1e-4  # bounds of the accuracy, so that T stays finite
 
@@ -85,7 +78,7 @@ def fit_transcal(
     return Temperature(max(1.0, solve_confidence(target, accuracy)))
 
 
-def _slope(values: Matrix, control: Matrix) -> float:
+def _slope(values: Floats, control: Floats) -> float:
     """Return Cov(values, control) / Var(control), 0 where the control is constant."""
     covariance = np.cov(values, control)
     return float(covariance[0, 1] / covariance[1, 1]) if covariance[1, 1] > 0 else 0.0

@@ -17,14 +17,12 @@ m_i = w_i s_i exceeds that of the dual by no more than VALUE_TOLERANCE.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+from temperance._core.arrays import Floats
 
 VALUE_TOLERANCE = 3e-5  # of V
 FIRST, COOLING, LAST = 0.1, 0.3, 1e-6  # ε: first value, ratio of two values, smallest value
@@ -35,12 +33,12 @@ MAX_STEPS = 20  # of Newton's method for one ε
 class Transport(NamedTuple):
     """The solution: potentials v, the value V = F(v), and the share of each row in each class."""
 
-    potentials: Vector
+    potentials: Floats
     value: float
     shares: NDArray[Any]
 
 
-def solve_transport(p: NDArray[Any], q: Vector, weight: Vector | None = None) -> Transport:
+def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) -> Transport:
     """Return the transport of rows of probabilities to labels with class mix q.
 
     Parameters
@@ -59,11 +57,11 @@ def solve_transport(p: NDArray[Any], q: Vector, weight: Vector | None = None) ->
     mass, root = w.astype(np.float32), np.sqrt(quota)
     plan = _Plan(cost, mass)
 
-    def smoothed_dual(x: Vector) -> tuple[float, Vector]:
+    def smoothed_dual(x: Floats) -> tuple[float, Floats]:
         plan.move(x / root)
         return plan.value - float(quota @ (x / root)), (plan.class_shares - quota) / root
 
-    def curvature_times(x: Vector, direction: Vector) -> Vector:
+    def curvature_times(x: Floats, direction: Floats) -> Floats:
         plan.move(x / root)
         return plan.curvature_times(direction / root) / root
 
@@ -99,7 +97,7 @@ class _Plan:
     def smooth(self, eps: float) -> None:
         self._scaled, self._at = self._cost * np.float32(1 / eps), None
 
-    def move(self, u: Vector) -> None:
+    def move(self, u: Floats) -> None:
         """Compute the shares, their weighted mean and the smoothed maximum at v = ε u."""
         if self._at is not None and np.array_equal(u, self._at):
             return
@@ -113,6 +111,6 @@ class _Plan:
         self.class_shares = (self._mass @ s).astype(np.float64)
         self.value = float((self._mass * (top + np.log(total))).sum(dtype=np.float64))
 
-    def curvature_times(self, direction: Vector) -> Vector:
+    def curvature_times(self, direction: Floats) -> Floats:
         d = direction.astype(np.float32)
         return self.class_shares * direction - (self._mass * (self.shares @ d)) @ self.shares

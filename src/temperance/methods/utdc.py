@@ -18,25 +18,16 @@ each bin; the two agree where one temperature can serve all bins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from temperance._core.arrays import softmax_at
-from temperance._core.checks import NotIdentified, check_number, check_seed
+from temperance._core.arrays import Floats, softmax_at
+from temperance._core.checks import NotIdentified, check_number
 from temperance._core.optimise import search_in_scale
-from temperance.data import as_rows
-from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance.data.given import read_both
+from temperance.data.types import LogitsLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.atc import estimate_atc
 from temperance.methods.confidence import typical_margin
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LogitsLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 N_BINS = 15
 MAX_RATIO = 100.0  # of T and the typical margin of the target logits, in either direction
@@ -78,12 +69,10 @@ def fit_utdc(
     >>> bool(tp.fit_utdc(z[:1500], (z[1500:], y[1500:])).temperature > 2)
     True
     """
-    generator = check_seed(seed)
-    rows = as_rows(target_logits, name="target_logits")
-    z = draw_rows(rows, generator).logits
-    s, y = read_source(source, rows.n_classes, seed=generator)
+    z, sample = read_both(target_logits, source, seed)
+    s, y = sample
     if accuracy is None:
-        estimate = estimate_atc(z, LabelledSample(s, y), 1.0).value
+        estimate = estimate_atc(z, sample, 1.0).value
     else:
         estimate = check_number(accuracy, "accuracy", low=0, high=1, open_low=True)
     correct = (s.argmax(axis=1) == y).astype(np.float64)
@@ -95,7 +84,7 @@ def fit_utdc(
     of_source = _bin_means(correct[np.argsort(confidence, kind="stable")], n_bins)
     wanted = np.minimum(of_source * (estimate / correct.mean()), 1.0)
 
-    def adaptive_error(temperatures: Matrix) -> Matrix:
+    def adaptive_error(temperatures: Floats) -> Floats:
         errors = np.empty(len(temperatures))
         for j, t in enumerate(temperatures):
             found = _bin_means(np.sort(softmax_at(z, float(t)).max(axis=1)), n_bins)
@@ -107,6 +96,6 @@ def fit_utdc(
     return Temperature(search_in_scale(adaptive_error, low, high, points=21, rounds=3).x)
 
 
-def _bin_means(values: Matrix, n_bins: int) -> Matrix:
+def _bin_means(values: Floats, n_bins: int) -> Floats:
     """Return the means of consecutive bins, of equal size but for one row."""
     return np.array([part.mean() for part in np.array_split(values, n_bins)])

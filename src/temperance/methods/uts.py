@@ -24,14 +24,16 @@ of a weight.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import kernels
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import (
     NotIdentified,
     check_choice,
@@ -39,21 +41,19 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.optimise import TOLERANCE, Solution, minimise_in_scale, search_in_scale
+from temperance._core.optimise import (
+    TOLERANCE,
+    Moments,
+    Solution,
+    minimise_in_scale,
+    search_in_scale,
+)
 from temperance.data import ArrayRows, Block, Rows, as_rows, shuffled
 from temperance.data.rows import stride_of
+from temperance.data.types import LogitsLike, PriorLike
 from temperance.maps import Temperature
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from temperance._core.optimise import Moments
-    from temperance.data.types import LogitsLike, PriorLike
-
-    Matrix = NDArray[np.float64]
-    Sums = Callable[[float], tuple[float, Moments]]
+Sums = Callable[[float], tuple[float, Moments]]
 
 BAG_ROWS = 2_000  # the paper's own sample size, at which its shortfalls mean what they should
 MAX_BAGS = 10  # more bags reduce the variance by less than the method's own error
@@ -143,11 +143,11 @@ def fit_uts(
 
 def _fit_bag(
     rows: Rows,
-    q: Matrix,
+    q: Floats,
     form: str,
     shrink_to: int | None,
     start: float = 1.0,
-    grid_means: Matrix | None = None,
+    grid_means: Floats | None = None,
 ) -> float:
     """Return the temperature of rows; ``start`` and ``grid_means`` come from rows like these."""
     held = _held_odds(rows) if form != "paper" else None  # the paper's odds depend on w
@@ -167,15 +167,15 @@ class Shortfall:
     """Predicted class counts of a target, and how far they fall short of the prior."""
 
     counts: NDArray[np.int64]
-    prior: Matrix
-    missing: Matrix
+    prior: Floats
+    missing: Floats
     """``m_k``, between 0 and 1."""
 
     @classmethod
     def of(
         cls,
         rows: Rows,
-        q: Matrix,
+        q: Floats,
         shrink_to: int | None,
         counts: NDArray[np.int64] | None = None,
     ) -> Shortfall:
@@ -189,14 +189,14 @@ class Shortfall:
             ratio = 1 + (ratio - 1) * _shrinkage(ratio, q, n, shrink_to)
         return cls(counts, q, np.maximum(0.0, 1 - SHORTFALL_FACTOR * ratio))
 
-    def wanted(self, form: str) -> Matrix:
+    def wanted(self, form: str) -> Floats:
         """Return the mean weight that the rows not predicted as a class should have."""
         if form == "reference":
             return self.missing
         return self.prior - self.counts / self.counts.sum()
 
 
-def _shrinkage(ratio: Matrix, q: Matrix, n: int, size: int) -> float:
+def _shrinkage(ratio: Floats, q: Floats, n: int, size: int) -> float:
     """Return the factor that gives deviations of n rows the size of deviations of ``size`` rows.
 
     The mean square of n_k/(n q_k) - 1 is that of the true deviations plus (1 - q_k)/(n q_k) for the
@@ -215,15 +215,15 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
     return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
 
 
-def _held_odds(rows: Rows) -> tuple[Matrix, NDArray[np.int64]] | None:
+def _held_odds(rows: Rows) -> tuple[Floats, NDArray[np.int64]] | None:
     """Return log-odds and predicted class counts of rows in memory, None where they are many."""
-    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD_LOGITS):
+    if not isinstance(rows, ArrayRows) or rows.n * rows.n_classes > HELD_LOGITS:
         return None
     rows.reduce(lambda _: ())  # the first pass looks for NaN
     return kernels.non_predicted_log_odds(to_numpy(rows.logits))
 
 
-def log_odds(logits: NDArray[Any]) -> Matrix:
+def log_odds(logits: NDArray[Any]) -> Floats:
     """Return ``log p_k - log(1 - p_k)`` where k is not predicted, next to -∞ where it is."""
     return kernels.non_predicted_log_odds(to_numpy(logits))[0]
 
@@ -235,8 +235,8 @@ def fit_weight_exponent(
     rows: Rows,
     shortfall: Shortfall,
     form: str,
-    odds: Matrix | None = None,
-    grid_means: Matrix | None = None,
+    odds: Floats | None = None,
+    grid_means: Floats | None = None,
 ) -> float:
     """Return v = 1/w*, the global minimum of J.
 
@@ -269,25 +269,25 @@ def _check_gain(shortfall: Shortfall, value: float, form: str) -> None:
         )
 
 
-def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[Matrix], Matrix]:
+def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[Floats], Floats]:
     """Return J as a function of many v = 1/w at once: one pass over the rows."""
     wanted = shortfall.wanted(form)
 
-    def sums(block: Block, v: Matrix) -> Matrix:
+    def sums(block: Block, v: Floats) -> Floats:
         z = to_numpy(block.logits).astype(np.float64)
         if form == "paper":
             return np.stack([np.exp(x * log_odds(z / x)).sum(axis=0) for x in v])
         odds = log_odds(z)
         return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
 
-    def objective(v: Matrix) -> Matrix:
+    def objective(v: Floats) -> Floats:
         total = rows.reduce(lambda block: (sums(block, v),))[0] / rows.n
         return ((total - wanted) ** 2).sum(axis=1)
 
     return objective
 
 
-def _search(odds: Rows, wanted: Matrix, grid_means: Matrix | None) -> Solution:
+def _search(odds: Rows, wanted: Floats, grid_means: Floats | None) -> Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
     some = odds.thin(SEARCH_ROWS)
     if isinstance(some, ArrayRows):  # rows at equal distances, read several times
@@ -300,7 +300,7 @@ def _search(odds: Rows, wanted: Matrix, grid_means: Matrix | None) -> Solution:
         products: list[list[float]] = (d @ d.T).tolist()
         return tuple(sum([c * products[r][s] for c, r, s in terms]) for terms in LEIBNIZ)
 
-    def objective(_: Matrix) -> Matrix:
+    def objective(_: Floats) -> Floats:
         return ((means - wanted) ** 2).sum(axis=1)
 
     start = search_in_scale(objective, *EXPONENTS, points=GRID, rounds=0).x
@@ -309,11 +309,11 @@ def _search(odds: Rows, wanted: Matrix, grid_means: Matrix | None) -> Solution:
     return minimise_in_scale(partial(moments, rows=odds), near.x, tolerance=1e-10, within=within)
 
 
-def mean_weights(odds: Rows) -> Matrix:
+def mean_weights(odds: Rows) -> Floats:
     """Return the mean weight of each class for every v = 1/w of the grid, two to a doubling."""
     v = np.geomspace(*EXPONENTS, GRID)
 
-    def sums(block: Block) -> tuple[Matrix]:
+    def sums(block: Block) -> tuple[Floats]:
         out = np.empty((GRID, odds.n_classes))
         for first in (0, 1):
             points = len(v[first::2])
@@ -354,7 +354,7 @@ def _minimise_weighted(sums: Sums, start: float, tolerance: float) -> tuple[floa
     return solution.x, doubt if solution.converged else 0.0
 
 
-def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list[Sums]:
+def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list[Sums]:
     """Return ``Σ W (max z - z)`` and moments as functions of β, of some rows and then of all.
 
     The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
@@ -379,7 +379,7 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Matrix | None) -> list
     return [of(rows.thin_by(stride)), of(rows)] if stride > 1 else [of(rows)]
 
 
-def _held_sums(z: NDArray[Any], mass: Matrix, gap: Matrix) -> Sums:
+def _held_sums(z: NDArray[Any], mass: Floats, gap: Floats) -> Sums:
     rows, constant = ArrayRows(z, None, mass, checked=True), float(gap.sum())
     return lambda beta: (
         constant,
@@ -387,7 +387,7 @@ def _held_sums(z: NDArray[Any], mass: Matrix, gap: Matrix) -> Sums:
     )
 
 
-def weigh(z: NDArray[Any], odds: Matrix, v: float, form: str) -> tuple[Matrix, Matrix]:
+def weigh(z: NDArray[Any], odds: Floats, v: float, form: str) -> tuple[Floats, Floats]:
     """Return ``A = Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row; W = 1 for the predicted."""
     share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
     mass, gap = kernels.weight_mass(z, odds, v)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import kernels
-from temperance._core.arrays import to_numpy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance._core.sums import EvaluationSums
-    from temperance.data import Block, Rows
-
-    Floats = NDArray[np.float64]
-
+from temperance._core.arrays import Floats, to_numpy
+from temperance._core.sums import EvaluationSums
+from temperance.data import Block, Rows
 
 CONFIDENCE_ROUNDING = 4e-15  # relative rounding error of a confidence, generously
 

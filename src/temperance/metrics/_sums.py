@@ -7,22 +7,17 @@ depend on the data are those of the rows as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from temperance._core.arrays import Floats
+from temperance.data import Block, Rows, Totals
 from temperance.metrics import binned, proper, smooth
 from temperance.metrics._outcomes import Outcomes, gather
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from temperance.data import Block, Rows, Totals
-
-    Floats = NDArray[np.float64]
 
 
 class Sums(NamedTuple):

@@ -13,27 +13,20 @@ counts as error whatever its sign. Report them beside NLL or Brier, never alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks, kernels
-from temperance._core.arrays import softmax, to_numpy
+from temperance._core.arrays import Floats, softmax, to_numpy
 from temperance._core.kernels_numpy import bin_index
-from temperance.data import as_labelled_rows
+from temperance.data import Block, Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data import Block, Rows
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-
-    Floats = NDArray[np.float64]
 
 LARGEST_CONFIDENCE = 1 + 1e-6  # a float32 softmax may exceed 1 by its rounding
 
@@ -214,11 +207,6 @@ def ece(
     n_bins : int
         Number M of bins.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -257,11 +245,6 @@ def adaptive_ece(
         Labelled rows; see `accuracy`.
     n_bins : int
         Number M of bins.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------
@@ -303,11 +286,6 @@ def classwise_ece(
         Labelled rows; see `nll`.
     n_bins : int
         Number M of bins.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------

@@ -20,29 +20,21 @@ It starts at 0 when noise alone would do, and tends to the usual interval when g
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, namespace, to_numpy
+from temperance._core.arrays import Floats, as_array, namespace, to_numpy
 from temperance._core.stats import Interval
 from temperance.data import Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics import selective
-from temperance.metrics._outcomes import gather
-from temperance.metrics._sums import SUMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-    from temperance.metrics._outcomes import Outcomes
-    from temperance.metrics._sums import Sums
-
-    Floats = NDArray[np.float64]
+from temperance.metrics._outcomes import Outcomes, gather
+from temperance.metrics._sums import SUMS, Sums
 
 DRAWS = 1 << 22  # counts drawn at once: 32 MB
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from temperance._core import checks
 from temperance.data import as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes
 from temperance.metrics.binned import Bins, unit_edges
 from temperance.metrics.proper import Scores
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 BINS = ("edges", "counts", "confidence", "correct")
 

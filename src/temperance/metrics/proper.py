@@ -6,21 +6,17 @@ cannot gain by lying. Prefer them to any calibration error when models are to be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from temperance._core import checks
-from temperance.data import as_labelled_rows
+from temperance._core.sums import EvaluationSums
+from temperance.data import Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance._core.sums import EvaluationSums
-    from temperance.data import Rows
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
 
@@ -115,11 +111,6 @@ def accuracy(
     classes : sequence of K names, optional
         Names of the columns, in which labels in words are looked up.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -157,10 +148,6 @@ def nll(
     classes : sequence of K names, optional
         Names of the columns, in which labels in words are looked up.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> import numpy as np, temperance as tp
@@ -191,10 +178,6 @@ def brier(
         True divides by K, the convention of the paper on unsupervised temperature scaling. False
         is the sum over classes, between 0 and 2: Brier's own definition and
         ``sklearn.metrics.brier_score_loss(labels, p, scale_by_half=False)``.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

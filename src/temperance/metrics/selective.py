@@ -12,22 +12,15 @@ A threshold τ on the confidence κ accepts the rows with κ ≥ τ:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from temperance._core.arrays import Floats
 from temperance.data import as_labelled_rows
-from temperance.metrics._outcomes import gather, runs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-    from temperance.metrics._outcomes import Outcomes
-
-    Floats = NDArray[np.float64]
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
+from temperance.metrics._outcomes import Outcomes, gather, runs
 
 
 class RiskCoverage(NamedTuple):
@@ -102,11 +95,6 @@ def aurc(
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> import temperance as tp
@@ -136,11 +124,6 @@ def excess_aurc(
     ----------
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
-
-    Returns
-    -------
-    float
-        0 for a perfect ranking.
 
     Examples
     --------

@@ -15,23 +15,16 @@ the m-th coefficient by ``exp(-(π m σ)² / 2)``. So the residuals are summed o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from temperance._core.arrays import Floats
 from temperance._core.optimise import root_in_scale
-from temperance.data import as_labelled_rows
+from temperance.data import Block, Totals, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import outcomes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data import Block, Totals
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-
-    Floats = NDArray[np.float64]
 
 CELLS = 1 << 14  # the result is right to the width of a cell, 6e-5, and to 1e-7 beyond 0.01
 
@@ -62,11 +55,6 @@ def smooth_ece(
     ----------
     logits, labels, sample_weight, classes
         Labelled rows; see `accuracy`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------

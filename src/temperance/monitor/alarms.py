@@ -9,7 +9,7 @@ from temperance._core.checks import InputError, check_number
 from temperance.monitor.window import LASTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from temperance._core.stats import Interval
     from temperance.monitor.change import Change
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
 """Estimated loss, as a share of the rows, from which an alarm is called so."""
-MORE = {"confidence": "surer", "similarity": "more like its class"}
+MEANS = {
+    "confidence": ("Confidence", "surer"),
+    "similarity": ("Similarity to the source", "more like its class"),
+}
 
 
 @dataclass(frozen=True)
@@ -106,96 +109,76 @@ class Alarm:
         return f"{self.severity}: {self.text}"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where something rings: a window, or a segment of it."""
+def ring(
+    held: Estimates,
+    at: str,
+    segment: str | None,
+    limits: Limits,
+    changes: Sequence[Change],
+    names: Sequence[str],
+    home: float | None,
+    before: Sequence[Estimates] = (),
+) -> Iterator[Alarm]:
+    """Yield the alarms of a window, or of one of its segments.
 
-    at: str
-    segment: str | None
-    held: Estimates
-
-    def alarm(self, kind: str, what: str, loss: float | None, text: str, **other: Any) -> Alarm:
-        """Return an alarm at this place."""
-        where = "" if self.segment is None else f" (segment {self.segment})"
-        rows = self.held.label_next
-        which = f"rows {', '.join(map(str, rows[:5]))}, …" if rows else "random rows"
-        return Alarm(
-            at=self.at,
-            kind=kind,
-            what=what,
-            severity=_severity(loss, louder=other.get("louder", False)),
-            loss=loss,
-            segment=self.segment,
-            classes=other.get("classes", ()),
-            text=f"{self.at}{where}: {text}",
-            advice=f"{other['advice']} Label {which} of this window, and add the labels.",
-            label_next=rows,
-        )
-
-
-def _severity(loss: float | None, *, louder: bool) -> str:
-    names = list(SEVERITIES)
-    if loss is None:
-        return "high"
-    step = sum(loss >= least for least in list(SEVERITIES.values())[1:]) + louder
-    return names[min(step, len(names) - 1)]
-
-
-def limit_alarms(place: Place, limits: Limits, *, changed: bool) -> Iterator[Alarm]:
-    """Yield the limits that are broken.
-
-    As long as nothing changed, the whole interval of an estimate has to be beyond the limit. Once a
-    change is certain, the estimate is enough.
+    ``home`` is the accuracy of the reference, ``before`` are the windows just before this one that
+    have changed too. As long as nothing changed, the whole interval of an estimate has to be beyond
+    a limit; once a change is certain, the estimate is enough. Too few rows are no alarm.
     """
-    held = place.held
+    rows = held.label_next
+    which = f"rows {', '.join(map(str, rows[:5]))}, …" if rows else "random rows"
+
+    def alarm(
+        kind: str,
+        what: str,
+        loss: float | None,
+        text: str,
+        advice: str,
+        classes: Iterable[str] = (),
+        louder: bool = False,
+    ) -> Alarm:
+        where = at if segment is None else f"{at} (segment {segment})"
+        advice = f"{advice} Label {which} of this window, and add the labels."
+        severity = _severity(loss, louder)
+        said = f"{where}: {text}"
+        return Alarm(at, kind, what, severity, loss, segment, tuple(classes), said, advice, rows)
+
+    fatal = [f for f in held.findings if f.severity == "refuse" and f.code != "TP301"]
+    if fatal and segment is None and held.verdict == "refused" and held.accuracy is None:
+        text = f"nothing can be estimated. {fatal[0].title}"
+        yield alarm("refused", fatal[0].code, None, text, fatal[0].advice)
     for what, found, limit in limits.of(held.accuracy, held.ece, held.recall):
         if found is None:
             continue
         largest = what == "calibration error"
-        value, end = (found.value, found.low) if largest else (-found.value, -found.high)
-        bound = limit if largest else -limit
-        if end > bound or (changed and value > bound):
-            side = "above" if largest else "below"
-            sure = "" if end > bound else "probably "
-            text = f"{what} is {_percent(found)}, {sure}{side} the limit of {limit:.1%}."
-            advice = "Propose a new map." if largest else "Look at the rows."
-            classes = (what.removeprefix("recall of "),) if what.startswith("recall") else ()
-            loss = abs(found.value - limit)
-            yield place.alarm("limit", what, loss, text, classes=classes, advice=advice)
+        sure = found.low > limit if largest else found.high < limit
+        beyond = found.value > limit if largest else found.value < limit
+        if sure or (changes and beyond):
+            side = f"{'' if sure else 'probably '}{'above' if largest else 'below'}"
+            text = f"{what} is {_percent(found)}, {side} the limit of {limit:.1%}."
+            advice = "Look at a proposed calibration." if largest else "Look at the rows."
+            named = [what.removeprefix("recall of ")] if what.startswith("recall") else []
+            yield alarm("limit", what, abs(found.value - limit), text, advice, named)
+    if changes:
+        here = held.accuracy
+        loss = None if here is None or home is None else max(home - here.value, 0.0)
+        said = [_sentence(change, names) for change in changes]
+        if here is not None and home is not None:
+            said.insert(0, f"estimated accuracy {here.value:.1%}, {home:.1%} before.")
+        growth = _growth(before, here)
+        said += [growth] if growth else []
+        classes = dict.fromkeys(names[k] for change in changes for k in change.classes)
+        advice = "Find out what changed in the data before you change the model."
+        what = ", ".join(change.what for change in changes)
+        yield alarm("change", what, loss, " ".join(said), advice, classes, bool(growth))
 
 
-def change_alarms(
-    place: Place,
-    changes: list[Change],
-    names: list[str],
-    home: float | None,
-    before: Sequence[Estimates] = (),
-) -> Iterator[Alarm]:
-    """Yield one alarm for all that changed.
-
-    ``home`` is the accuracy of the reference, ``before`` are the windows just before this one that
-    have changed too. A change that lasts and grows is one step louder than its loss.
-    """
-    if not changes:
-        return
-    here = place.held.accuracy
-    loss = None if here is None or home is None else max(home - here.value, 0.0)
-    said = [_sentence(change, [names[k] for k in change.classes]) for change in changes]
-    if loss is not None:
-        said.append(f"Estimated loss of accuracy: {loss:.1%}.")
-    growth = _growth(before, here)
-    if growth is not None:
-        said.append(growth)
-    classes = tuple(dict.fromkeys(names[k] for change in changes for k in change.classes))
-    yield place.alarm(
-        "change",
-        ", ".join(change.what for change in changes),
-        loss,
-        " ".join(said),
-        classes=classes,
-        advice="Find out what changed in the data before you change the model.",
-        louder=growth is not None,
-    )
+def _severity(loss: float | None, louder: bool) -> str:
+    """Return the name of a loss; a change that lasts and grows is one step louder than its loss."""
+    if loss is None:
+        return "high"
+    step = sum(loss >= least for least in SEVERITIES.values()) - 1 + louder
+    return list(SEVERITIES)[min(step, len(SEVERITIES) - 1)]
 
 
 def _growth(before: Sequence[Estimates], here: Interval | None) -> str | None:
@@ -210,26 +193,18 @@ def _growth(before: Sequence[Estimates], here: Interval | None) -> str | None:
     )
 
 
-def _sentence(change: Change, classes: list[str]) -> str:
-    listed = ", ".join(classes)
+def _sentence(change: Change, names: Sequence[str]) -> str:
+    listed = ", ".join(names[k] for k in change.classes)
     if change.what == "class mix":
-        most = f", most of all {listed}" if classes else ""
+        most = f", most of all {listed}" if listed else ""
         return f"{change.now:.1%} of the predictions moved to other classes{most}."
+    name, more = MEANS[change.what]
     way = "fell" if change.direction < 0 else "rose"
-    most = f", most of all where {listed} is predicted" if classes else ""
+    most = f", most of all where {listed} is predicted" if listed else ""
     return (
-        f"{change.what.capitalize()} {way}{most}: on average a row is {MORE[change.what]} than "
-        f"{change.now:.0%} of the rows of the source, after {change.before:.0%} before."
+        f"{name} {way}{most}: the average row is {more} than {change.now:.0%} of the source rows, "
+        f"{change.before:.0%} before."
     )
-
-
-def refusals(place: Place) -> Iterator[Alarm]:
-    """Yield a window of which nothing can be said; too few rows are no alarm."""
-    fatal = [f for f in place.held.findings if f.severity == "refuse" and f.code != "TP301"]
-    if place.held.verdict == "refused" and place.held.accuracy is None:
-        for finding in fatal[:1]:
-            text = f"nothing can be estimated. {finding.title}"
-            yield place.alarm("refused", finding.code, None, text, advice=finding.advice)
 
 
 def unlike_whole(alarms: list[Alarm]) -> list[Alarm]:
@@ -242,14 +217,12 @@ def unlike_whole(alarms: list[Alarm]) -> list[Alarm]:
         return alarm.kind, "" if alarm.kind == "change" else alarm.what
 
     whole = {subject(alarm): alarm.loss or 0.0 for alarm in alarms if alarm.segment is None}
-    more = SEVERITIES["medium"]
-    return [
-        alarm
-        for alarm in alarms
-        if alarm.segment is None
-        or subject(alarm) not in whole
-        or (alarm.loss or 0.0) - whole[subject(alarm)] >= more
-    ]
+
+    def repeats(alarm: Alarm) -> bool:
+        more = (alarm.loss or 0.0) - whole.get(subject(alarm), -1.0)
+        return alarm.segment is not None and more < SEVERITIES["medium"]
+
+    return [alarm for alarm in alarms if not repeats(alarm)]
 
 
 def _percent(found: Interval) -> str:

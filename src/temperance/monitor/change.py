@@ -106,6 +106,7 @@ class Ranks:
         order = np.random.default_rng(0).permutation(len(sample.labels))
         few, rest = order[: len(order) // 3], order[len(order) // 3 :]
         self._source = Source.of(LabelledSample(sample.logits[few], sample.labels[few]))
+        self.temperature = self._source.temperature
         rows = Logits.of(sample.logits[rest])
         own = self._numbers(rows)
         self._sorted = {name: np.sort(values) for name, values in own.items()}
@@ -113,18 +114,13 @@ class Ranks:
         ranked = {name: self._rank(name, values) for name, values in own.items()}
         self.variance = {name: max(float(np.var(u)), 1e-6) for name, u in ranked.items()}
 
-    @property
-    def temperature(self) -> float:
-        """Return the temperature of the third of the source that is not ranked."""
-        return self._source.temperature
-
     def tally(self, z: NDArray[Any]) -> Tally:
         """Return the sums over the rows of a window."""
         rows = Logits.of(z)
         return self._tally(self._numbers(rows), rows.predicted)
 
     def _numbers(self, rows: Logits) -> dict[str, Vector]:
-        p = rows.probabilities(self._source.temperature)
+        p = rows.probabilities(self.temperature)
         found = {"confidence": np.round(p.max(axis=1), 12)}
         if rows.n_classes > 2:
             found["similarity"] = self._source.similarity_of(rows)
@@ -184,11 +180,6 @@ class Chart:
         self._sums: dict[tuple[str, int], float] = {}
         self._pending = Tally()
 
-    @property
-    def n_sums(self) -> int:
-        """Return how many sums there are: two for each mean, one for the class mix."""
-        return 2 * len(self._variance) + 1
-
     def restart(self, reference: Tally) -> None:
         """Begin again with another reference."""
         self.reference, self._sums, self._pending = reference, {}, Tally()
@@ -202,7 +193,7 @@ class Chart:
         self._pending = Tally()
         found: list[Change] = []
         if self.reference.n:
-            h = threshold(time * self.n_sums)
+            h = threshold(time * (2 * len(self._variance) + 1))  # all sums share the false alarms
             for name in self._variance:
                 z, error = residual(name, window, self.reference, self._variance[name])
                 found += [
@@ -226,9 +217,11 @@ class Chart:
     def _change(self, what: str, direction: int, window: Tally) -> Change:
         before = self.reference
         if what == "class mix":
-            apart = _standardised(window.counts, window.n, before.counts, before.n)
-            now = 0.5 * float(np.abs(window.counts / window.n - before.counts / before.n).sum())
-            return Change(what, 0, 0.0, now, _largest(apart))
+            pooled = (window.counts + before.counts) / (window.n + before.n)
+            noise = pooled * (1 - pooled) * (1 / window.n + 1 / before.n)
+            gap = window.counts / window.n - before.counts / before.n
+            classes = _largest(gap / np.sqrt(np.maximum(noise, 1e-12)))
+            return Change(what, 0, 0.0, 0.5 * float(np.abs(gap).sum()), classes)
         classes: tuple[int, ...] = ()
         if len(window.by_class):
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -245,12 +238,6 @@ def residual(name: str, window: Tally, before: Tally, variance: float) -> tuple[
     error = float(np.sqrt(variance * (1 / window.n + 1 / before.n)))
     gap = window.ranks[name] / window.n - before.ranks[name] / before.n
     return gap / error, error
-
-
-def _standardised(counts: Vector, n: float, others: Vector, m: float) -> Vector:
-    pooled = (counts + others) / (n + m)
-    noise = pooled * (1 - pooled) * (1 / n + 1 / m)
-    return (counts / n - others / m) / np.sqrt(np.maximum(noise, 1e-12))
 
 
 def _largest(apart: Vector) -> tuple[int, ...]:

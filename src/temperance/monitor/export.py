@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from temperance.monitor.monitor import Monitor
-    from temperance.monitor.window import Estimates, Window
+    from temperance.monitor.window import Window
+
+ENDS = ("", "_low", "_high")
 
 
 def facts_of(window: Window) -> Iterator[dict[str, Any]]:
@@ -27,18 +29,15 @@ def facts_of(window: Window) -> Iterator[dict[str, Any]]:
             "labelled": window.n_labelled if name is None else 0,
             "verdict": held.verdict,
             "confidence": held.confidence,
-            **_numbers(held),
+            **{
+                f"{what}{end}": None if found is None else found[place]
+                for what in ("accuracy", "ece", "auc")
+                for found in [getattr(held, what)]
+                for place, end in enumerate(ENDS)
+            },
             "alarms": len(alarms),
             "severity": alarms[0].severity if alarms else None,
         }
-
-
-def _numbers(held: Estimates) -> dict[str, float | None]:
-    return {
-        f"{what}{end}": None if found is None else found[place]
-        for what, found in (("accuracy", held.accuracy), ("ece", held.ece), ("auc", held.auc))
-        for place, end in enumerate(("", "_low", "_high"))
-    }
 
 
 def frame(windows: Sequence[Window]) -> Any:
@@ -72,8 +71,7 @@ def prometheus(monitor: Monitor) -> str:
     last = windows[-1]
     rows = list(facts_of(last))
     for name, words in GAUGES.items():
-        ends = ("", "_low", "_high") if name in {"accuracy", "ece"} else ("",)
-        for end in ends:
+        for end in ENDS if name in {"accuracy", "ece"} else ENDS[:1]:
             values = [(_labels(segment=row["segment"] or ""), row[name + end]) for row in rows]
             lines += _gauge(name + end, words, values)
     classes = [(_labels(**{"class": name}), share) for name, share in last.mix.items()]
@@ -83,14 +81,11 @@ def prometheus(monitor: Monitor) -> str:
         for name in SEVERITIES
     ]
     lines += _gauge("alarms", "Alarms of the last window.", counts)
-    lines += _gauge("loss", "Largest estimated loss of an alarm.", [("", _loss(last))])
+    loss = max((alarm.loss or 0.0 for alarm in last.alarms), default=0.0)
+    lines += _gauge("loss", "Largest estimated loss of an alarm.", [("", loss)])
     when = instant(last.at).timestamp()
     lines += _gauge("window_timestamp_seconds", "Date of the last window.", [("", when)])
     return "".join(lines)
-
-
-def _loss(window: Window) -> float:
-    return max((alarm.loss or 0.0 for alarm in window.alarms), default=0.0)
 
 
 def _gauge(name: str, words: str, values: Sequence[tuple[str, float | None]]) -> list[str]:

@@ -7,18 +7,13 @@ import datetime as dt
 import hashlib
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from temperance._core.arrays import to_numpy
-from temperance._core.checks import (
-    InputError,
-    check_classes,
-    check_number,
-    check_same_classes,
-)
+from temperance._core.checks import InputError, check_classes, check_number, check_same_classes
 from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
@@ -131,7 +126,7 @@ class Monitor:
             msg = f"source must have at least {POLICY.least_rows} rows. Got {len(sample.labels)}"
             raise InputError(f"{msg}: a reference of fewer rows tells no change from chance.")
         mix = None if prior is None else as_prior(prior, k, names)
-        limits = limits or Limits()
+        check_number(false_alarms_per, "false_alarms_per", low=1, high=1e9)
         self._open(
             {
                 "format": state.FORMAT,
@@ -139,14 +134,8 @@ class Monitor:
                 "package": __version__,
                 "classes": [str(name) for name in names or range(k)],
                 "prior": None if mix is None else _prior_facts(mix),
-                "limits": {
-                    "accuracy": limits.accuracy,
-                    "ece": limits.ece,
-                    "recall": limits.recall,
-                },
-                "false_alarms_per": check_number(
-                    false_alarms_per, "false_alarms_per", low=1, high=1e9
-                ),
+                "limits": asdict(limits or Limits()),
+                "false_alarms_per": float(false_alarms_per),
                 "source": _packed(sample),
             }
         )
@@ -203,33 +192,36 @@ class Monitor:
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
         key = hashlib.sha256(f"{when} {fingerprint(z)}".encode()).hexdigest()[:16]
-        if segments is None and labelled is None and key in self._by_id():
+        known = self._by_id().get(key)
+        if segments is None and labelled is None and known is not None:
             return self._window(key)
         name, used = self._in_use(instant(when))
         cal = calibrate(rows, self._prior, self._sample, labelled=labelled, classes=self.classes)
+        self._calibrations = {key: cal}
+        facts = {
+            "kind": "window",
+            "id": key,
+            "at": when,
+            "written": _now(precise=True),
+            "in_use": name,
+            "n_labelled": cal.details["n_labelled"],
+            "calibration": slim(cal),
+            **self._estimated(cal, z, used, POLICY.level),
+            "segments": self._segments(z, drawn.numbers, columns, used),
+        }
+        if segments is None and known is not None:  # labels of a window that is there
+            facts["segments"] = known["segments"]
+        self._append(state.rounded(facts))
+        return self._window(key)
+
+    def _estimated(
+        self, cal: Calibration, z: NDArray[Any], used: Map, level: float
+    ) -> dict[str, Any]:
+        """Return the estimates of some rows, and their sums for the comparison with others."""
         tally = self._ranks.tally(z)
         joined = self._reference.join(cal, z, tally)
-        parts = self._segments(z, drawn.numbers, columns, used)
-        if segments is None and key in self._by_id():
-            parts = self._by_id()[key]["segments"]
-        named = list(self.limits.recall)
-        self._calibrations = {key: cal}
-        record = state.rounded(
-            {
-                "kind": "window",
-                "id": key,
-                "at": when,
-                "written": _now(precise=True),
-                "in_use": name,
-                "n_labelled": cal.details["n_labelled"],
-                "calibration": slim(cal),
-                "estimates": describe(joined, z, used, named, POLICY.level),
-                "change": tally.to_dict(),
-                "segments": parts,
-            }
-        )
-        self._append(record)
-        return self._window(key)
+        estimates = describe(joined, z, used, list(self.limits.recall), level)
+        return {"estimates": estimates, "change": tally.to_dict()}
 
     def _segments(
         self, z: NDArray[Any], drawn: NDArray[Any], columns: dict[str, NDArray[Any]], used: Map
@@ -247,23 +239,20 @@ class Monitor:
         facts: dict[str, Any] = {}
         for key, places in found.items():
             cal = calibrate(z[places], source=self._sample, classes=self.classes)
-            tally = self._ranks.tally(z[places])
-            joined = self._reference.join(cal, z[places], tally)
-            part = describe(joined, z[places], used, list(self.limits.recall), level)
-            recall = part.get("recall", {})
-            change = tally.to_dict() | {"by_class": []}
-            fatal = [finding.to_dict() for finding in cal.findings if finding.severity == "refuse"]
+            part = self._estimated(cal, z[places], used, level)
+            estimates, recall = part["estimates"], part["estimates"].get("recall", {})
+            estimates["recall"] = {name: recall[name] for name in self.limits.recall if recall}
+            shorter = {"by_class": []} | ({} if len(self.classes) <= CLASSES else {"counts": []})
             facts[key] = {
-                "estimates": {n: v for n, v in part.items() if n not in NOT_OF_SEGMENTS}
-                | {"recall": {name: recall[name] for name in self.limits.recall if recall}},
-                "findings": fatal,
+                "estimates": {n: v for n, v in estimates.items() if n not in NOT_OF_SEGMENTS},
+                "findings": [one.to_dict() for one in cal.findings if one.severity == "refuse"],
                 "label_next": [int(drawn[places[row]]) for row in cal.details["label_next"][:5]],
-                "change": change if len(self.classes) <= CLASSES else change | {"counts": []},
+                "change": part["change"] | shorter,
             }
         return facts
 
     def _add_labels(self, when: str, labelled: SourceLike | None) -> Window:
-        held = [w for w in self.windows if instant(w.at) == instant(when)]
+        held = [window for window in self.windows if instant(window.at) == instant(when)]
         if not held or labelled is None:
             dates = ", ".join(w.at for w in self.windows[-3:]) or "none"
             msg = f"add needs logits, or labelled rows of a window that is there. Got {when}, and "
@@ -313,18 +302,20 @@ class Monitor:
     def propose(self) -> Proposal:
         """Return the calibration of the last window, compared with the map in use."""
         name, _ = self._in_use(None)
-        records = [r for r in self._by_id().values() if "proposed" in r["estimates"]]
-        records = sorted((r for r in records if r["in_use"] == name), key=place_of)
+        records = [
+            record
+            for record in self._by_id().values()
+            if "proposed" in record["estimates"] and record["in_use"] == name
+        ]
         if not records:
             msg = "propose needs a window that was estimated with the map in use. Got none since "
             raise InputError(f"{msg}the last decision: add a window first.")
-        last = records[-1]
+        last = max(records, key=place_of)
         new = last["estimates"]["proposed"]
         window = self._window(last["id"])
-        compare = {
-            "accuracy": {"in_use": window.accuracy, "proposed": interval(new["accuracy"])},
-            "ece": {"in_use": window.ece, "proposed": interval(new["ece"])},
-            "gain": interval(new["gain"]),
+        compare: dict[str, Any] = {
+            what: {"in_use": getattr(window, what), "proposed": interval(new[what])}
+            for what in ("accuracy", "ece")
         }
         kept = all(
             found is not None and (found[0] <= limit if "error" in what else found[0] >= limit)
@@ -334,7 +325,7 @@ class Monitor:
         return Proposal(
             calibration=cal or widened(last["calibration"], self._shared()),
             within_limits=kept and new["gain"][0] > 0,
-            compare=compare,
+            compare=compare | {"gain": interval(new["gain"])},
             at=last["at"],
             window=last["id"],
             in_use=name,
@@ -346,13 +337,12 @@ class Monitor:
         A calibration or a map in place of a proposal says what the model had in use from the
         beginning.
         """
-        name, _ = self._in_use(None)
-        given = proposal.calibration if isinstance(proposal, Proposal) else proposal
-        new = given.map if isinstance(given, Calibration) else given
-        if isinstance(proposal, Proposal) and proposal.in_use != name:
+        if isinstance(proposal, Proposal) and proposal.in_use != self._in_use(None)[0]:
             msg = "proposal must be compared with the map in use. The map in use has changed since:"
             raise InputError(f"{msg} call propose() again.")
         window = proposal.window if isinstance(proposal, Proposal) else None
+        given = proposal.calibration if isinstance(proposal, Proposal) else proposal
+        new = given.map if isinstance(given, Calibration) else given
         self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:
@@ -362,8 +352,8 @@ class Monitor:
         self._decide("rollback")
 
     def _decide(self, kind: str, **facts: Any) -> None:
-        last = self._replayed().windows
-        after = last[-1].at if last else None
+        windows = self.windows
+        after = windows[-1].at if windows else None
         self._append({"kind": kind, "written": _now(precise=True), "after": after} | facts)
 
     def _decisions(self) -> list[Record]:
@@ -456,9 +446,7 @@ class Monitor:
             self._records = records
             self._replayed()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            msg = (
-                f"path must be the state of a monitor. {path!s} lacks a fact, or holds a wrong one"
-            )
+            msg = f"path must be the state of a monitor. {path!s} lacks a fact, or one is wrong"
             raise InputError(f"{msg} ({error!r}).") from None
         return self
 
@@ -520,9 +508,7 @@ def _prior_facts(prior: Prior) -> dict[str, Any]:
 
 
 def _prior(facts: dict[str, Any]) -> Prior:
-    value, low, high = (
-        np.array(facts[name], dtype=np.float64) for name in ("value", "low", "high")
-    )
+    value, low, high = (np.array(facts[name], float) for name in ("value", "low", "high"))
     return Prior(value, facts["kind"], low, high, facts["rows"] or np.inf)
 
 

@@ -8,25 +8,14 @@ from typing import TYPE_CHECKING, Any
 from temperance._core.checks import InputError
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.result import Finding
-from temperance.monitor.alarms import (
-    SEVERITIES,
-    Place,
-    change_alarms,
-    limit_alarms,
-    refusals,
-    unlike_whole,
-)
+from temperance.monitor.alarms import SEVERITIES, ring, unlike_whole
 from temperance.monitor.change import Chart, Ranks, Tally
 from temperance.monitor.window import LASTING, Estimates, Window, doubted, read, with_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from temperance.monitor.alarms import Alarm, Limits
-    from temperance.monitor.change import Change
+    from temperance.monitor.alarms import Limits
 
     Record = dict[str, Any]
-
 
 SEVERITY = list(SEVERITIES)
 
@@ -84,53 +73,47 @@ class Timeline:
 
     def step(self, record: Record, labels: list[Record]) -> None:
         """Add the next window."""
-        facts = record["calibration"]
+        facts, parts = record["calibration"], record["segments"]
         mix = zip(self._names, facts["details"]["predicted_mix"], strict=True)
-        held = read(record["estimates"]) | {
-            "mix": {name: share for name, share in mix if share},
-            "findings": tuple(Finding(**one) for one in facts["findings"]),
-            "label_next": tuple(facts["details"]["label_next"]),
-        }
+        held = _held(record["estimates"], facts["findings"], facts["details"]["label_next"])
+        held["mix"] = {name: share for name, share in mix if share}
         for late in labels:
             held = with_labels(held, late)
-        n_labelled = record["n_labelled"] + sum(late["n"] for late in labels)
-        segments = {
-            key: Estimates(
-                **read(part["estimates"]),
-                findings=tuple(Finding(**one) for one in part["findings"]),
-                label_next=tuple(part["label_next"]),
-            )
-            for key, part in record["segments"].items()
-        }
         window = Window(
-            **held, at=record["at"], id=record["id"], n_labelled=n_labelled, segments=segments
+            **held,
+            at=record["at"],
+            id=record["id"],
+            n_labelled=record["n_labelled"] + sum(late["n"] for late in labels),
+            segments={
+                key: Estimates(**_held(part["estimates"], part["findings"], part["label_next"]))
+                for key, part in parts.items()
+            },
         )
-        time = self._per * (2 if segments else 1)  # half of the false alarms are left to segments
+        time = self._per * (2 if parts else 1)  # half of the false alarms are left to segments
         changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
-        self._rang = [*self._rang, window] if changes else []
-        if len(self._rang) >= LASTING and not n_labelled:
+        before = self._rang if changes else []
+        self._rang = [*before, window] if changes else []
+        if len(self._rang) >= LASTING and not window.n_labelled:
             window = doubted(window, self._home)
-        alarms = unlike_whole(list(self._ring(window, record, changes, time)))
+        limits, names = self._limits, self._names
+        alarms = [*ring(window, window.at, None, limits, changes, names, self._home, before)]
+        for key, part in parts.items():
+            estimates = window.segments[key]
+            chart, home = self._segments.get(key, (Chart(Tally(), self._ranks.variance), None))
+            tally = Tally.from_dict(part["change"])
+            changes = chart.step(tally, time * len(parts), POLICY.least_rows)
+            alarms += ring(estimates, window.at, key, limits, changes, names, home)
+            if home is None and estimates.accuracy is not None:
+                home = estimates.accuracy.value
+            self._segments[key] = chart, home
+        alarms = unlike_whole(alarms)
         alarms.sort(key=lambda one: (-SEVERITY.index(one.severity), -(one.loss or 0.0)))
         object.__setattr__(window, "alarms", tuple(alarms))
         self.windows.append(window)
         self.last = place_of(record)
 
-    def _ring(
-        self, window: Window, record: Record, changes: list[Change], time: float
-    ) -> Iterator[Alarm]:
-        place = Place(window.at, None, window)
-        yield from refusals(place)
-        yield from limit_alarms(place, self._limits, changed=bool(changes))
-        yield from change_alarms(place, changes, self._names, self._home, self._rang[:-1])
-        parts = record["segments"]
-        for key, part in parts.items():
-            place = Place(window.at, key, window.segments[key])
-            chart, home = self._segments.get(key, (Chart(Tally(), self._ranks.variance), None))
-            tally = Tally.from_dict(part["change"])
-            changes = chart.step(tally, time * len(parts), POLICY.least_rows)
-            yield from limit_alarms(place, self._limits, changed=bool(changes))
-            yield from change_alarms(place, changes, self._names, home)
-            known = place.held.accuracy
-            first = known.value if home is None and known is not None else home
-            self._segments[key] = chart, first
+
+def _held(facts: Record, findings: list[Record], label_next: list[int]) -> dict[str, Any]:
+    """Return the arguments of `Estimates`."""
+    found = tuple(Finding(**one) for one in findings)
+    return read(facts) | {"findings": found, "label_next": tuple(label_next)}

@@ -7,17 +7,15 @@ small whatever their size. It runs no script; the facts stand in it once more as
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from temperance._core.checks import InputError
-from temperance.io.formats import replacing
+from temperance.calibrate.result import Audit, Calibration
+from temperance.io.atomic import write_bytes
 
 if TYPE_CHECKING:
-    import os
-
     import jinja2
-
-    from temperance.calibrate.result import Audit, Calibration
 
 __all__ = ["summary_html", "to_html"]
 
@@ -66,8 +64,7 @@ def to_html(
     facts = page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR)
     text = template("report.html.jinja").render(facts)
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 
@@ -85,7 +82,7 @@ def template(name: str) -> jinja2.Template:
     except ImportError as error:
         msg = "reports need the package jinja2: pip install temperance[report]."
         raise InputError(msg) from error
-    from temperance.report.texts import between, cut, percent, tenths
+    from temperance.report import texts
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("temperance.report"),
@@ -94,5 +91,6 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "tenths": tenths, "between": between, "cut": cut}
+    for words in ("between", "cut", "evidence_text", "percent", "tenths"):
+        environment.filters[words] = getattr(texts, words)
     return environment.get_template(name)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from temperance.calibrate.result import Calibration
 from temperance.report.plot import Band, Curve, plot, shares
 from temperance.report.texts import applied_name, between, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markupsafe import Markup
-
-    from temperance.calibrate.result import Calibration
-
-
-class Bar(NamedTuple):
-    """A bar of a histogram: left edge, width and height in per cent."""
-
-    x: float
-    width: float
-    height: float
 
 
 class Histogram(NamedTuple):
@@ -28,11 +18,10 @@ class Histogram(NamedTuple):
 
     name: str
     look: str
-    bars: list[Bar]
-    tallest: str
+    counts: list[int]
     confidence: float
     accuracy: Sequence[float] | None
-    words: str
+    measured: bool = False
 
 
 class RiskChart(NamedTuple):
@@ -59,43 +48,15 @@ def histograms(calibration: Calibration) -> list[Histogram]:
     counts, source = facts["histograms"], facts.get("source")
     found: list[Histogram] = []
     if source and counts.get("source"):
-        measured = [source["accuracy"]] * 3
-        found.append(
-            _histogram("Labelled source", "source", counts, source["confidence"], measured)
-        )
-        words = (
-            f"{percent(source['confidence'])} sure, right {percent(source['accuracy'])} (measured)"
-        )
-        found[0] = found[0]._replace(words=words)
-    pairs = [("Target, the model's own confidence", "target_before", facts["accuracy_before"])]
+        right, sure = [source["accuracy"]] * 3, source["confidence"]
+        found.append(Histogram("Labelled source", "source", counts["source"], sure, right, True))
+    parts = {"before": ("the model's own confidence", facts["accuracy_before"])}
     if facts["method"] != "identity":
-        known = calibration.accuracy
-        after = None if known is None else list(known)
-        pairs.append((f"Target, {applied_name(calibration)}", "target_after", after))
-    for name, key, accuracy in pairs:
-        mean = facts["confidence_" + key.removeprefix("target_")]
-        found.append(_histogram(name, key, counts, mean, accuracy))
+        parts["after"] = (applied_name(calibration), calibration.accuracy)
+    for look, (name, accuracy) in parts.items():
+        sure = facts[f"confidence_{look}"]
+        found.append(Histogram(f"Target, {name}", look, counts[f"target_{look}"], sure, accuracy))
     return found
-
-
-def _histogram(
-    name: str, key: str, counts: dict[str, Any], mean: float, accuracy: Sequence[float] | None
-) -> Histogram:
-    edges, heights = counts["edges"], counts[key]
-    total, top = max(sum(heights), 1), max(*heights, 1)
-    bars = [
-        Bar(100 * left, 100 * (right - left), 100 * height / top)
-        for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True)
-        if height
-    ]
-    right = (
-        f"right {between(accuracy)} (estimated)"
-        if accuracy is not None
-        else "how often right: not known"
-    )
-    words = f"{percent(mean)} sure, {right}"
-    look = key.removeprefix("target_")
-    return Histogram(name, look, bars, percent(top / total), mean, accuracy, words)
 
 
 def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
@@ -128,8 +89,9 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     decision = "answer no row by the model alone"
     if kept:
         i = kept[-1]
+        whole = coverage[i] > 0.999
         decision = (
-            f"answer the surest {percent(coverage[i])} of the rows: "
+            f"answer {'all rows' if whole else f'the surest {percent(coverage[i])} of the rows'}: "
             f"{between((after[i], low[i], high[i]))} of these answers are estimated to be wrong"
         )
     drawn = plot(answered, shares(high=top), marks, RISK)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from temperance.io.formats import replacing
+from temperance._core.stats import Interval
+from temperance.io.atomic import write_bytes
+from temperance.monitor import Monitor, Window
 from temperance.monitor.timeline import instant
 from temperance.report import template
 from temperance.report.charts import TOPS
@@ -15,13 +19,7 @@ from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, p
 from temperance.report.texts import between, cut
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
     from markupsafe import Markup
-
-    from temperance._core.stats import Interval
-    from temperance.monitor import Monitor, Window
 
 CLASSES = 6  # drawn by name in the class mix, the others together
 COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
@@ -61,8 +59,7 @@ def monitor_html(
         mix=_mix(windows, places),
     )
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 
@@ -130,7 +127,7 @@ def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float,
     if what == "ece":
         highest = max([one.high for one in known] + asked, default=1.0)
         return 0.0, next((top for top in TOPS if top >= highest - 1e-9), 1.0)
-    return int(10 * min([one.low for one in known] + asked, default=0.0)) / 10, 1.0
+    return int(5 * min([one.low for one in known] + asked, default=0.0)) / 5, 1.0
 
 
 def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:

@@ -8,12 +8,11 @@ size, which a phone then shows too small.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markupsafe import Markup
 
 ROOM = 10  # per cent from an end of an axis within which an inside label does not fit centred

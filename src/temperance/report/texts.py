@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from temperance.calibrate.constants import POLICY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.calibrate.result import Calibration
+from temperance.calibrate.result import Calibration
 
 HEADLINES = {
     "improved": "Use the calibrated confidence.",
@@ -89,17 +86,15 @@ def gain_sentence(calibration: Calibration) -> str:
     if share is None:
         return ""
     shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
-    enough = "" if calibration.verdict == "improved" else f", {_why_not(share)}"
+    enough = ", but the gain is expected to be small"
+    if calibration.verdict == "improved":
+        enough = ""
+    elif share < POLICY.improved_probability:
+        enough = ", which is not certain enough to promise a gain"
     return (
         "The probability that the calibrated probabilities are better than the model's own is "
         f"{shown}{enough}."
     )
-
-
-def _why_not(share: float) -> str:
-    if share < POLICY.improved_probability:
-        return "which is not certain enough to promise a gain"
-    return "but the gain is expected to be small"
 
 
 def to_do(calibration: Calibration) -> str:

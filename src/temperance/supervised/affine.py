@@ -12,24 +12,15 @@ the plain method, and a growing penalty leads to temperature scaling.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import LARGEST, InputError, NotIdentified, check_number
-from temperance.data import as_labelled_rows
+from temperance.data import Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
 from temperance.supervised.around import fit_around
 from temperance.supervised.likelihood import Cholesky, Likelihood
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data import Rows
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-
-    Vector = NDArray[np.float64]
 
 
 def fit_biased_temperature(
@@ -89,10 +80,10 @@ def fit_biased_temperature(
         return _near(rows, around, *errors)
     k, likelihood = rows.n_classes, Likelihood(rows)
 
-    def unpack(x: Vector) -> tuple[Vector, Vector]:
+    def unpack(x: Floats) -> tuple[Floats, Floats]:
         return np.broadcast_to(x[:1], (k,)), x[1:]
 
-    def pack(gain: Vector, bias: Vector) -> Vector:
+    def pack(gain: Floats, bias: Floats) -> Floats:
         return np.concatenate([[gain.sum()], bias])
 
     shared = np.vstack([np.repeat([1.0, 0.0], k), np.eye(k, 2 * k, k)])  # one gain for all classes
@@ -161,10 +152,10 @@ def fit_vector(
     k = rows.n_classes
     likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
-    def unpack(x: Vector) -> tuple[Vector, Vector]:
+    def unpack(x: Floats) -> tuple[Floats, Floats]:
         return x[:k], x[k:]
 
-    def pack(gain: Vector, bias: Vector) -> Vector:
+    def pack(gain: Floats, bias: Floats) -> Floats:
         return np.concatenate([gain, bias])
 
     space = Cholesky(likelihood.diagonal_curvature())
@@ -205,11 +196,11 @@ def fit_matrix(
     k = rows.n_classes
     likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
-    def unpack(x: Vector) -> tuple[Vector, Vector]:
+    def unpack(x: Floats) -> tuple[Floats, Floats]:
         both = x.reshape(k, k + 1)
         return both[:, :k], both[:, k]
 
-    def pack(gain: Vector, bias: Vector) -> Vector:
+    def pack(gain: Floats, bias: Floats) -> Floats:
         return np.column_stack([gain, bias]).ravel()
 
     start = pack(np.eye(k), likelihood.bias)

@@ -13,21 +13,15 @@ replaces 1 - s_{y_i} by s_k; the two agree for K = 2 only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import InputError, check_choice, check_number
 from temperance._core.optimise import search_in_scale
 from temperance.data import Block, Totals, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.maps import Temperature
 from temperance.supervised.temperature import solve_temperature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 MAX_TEMPERATURE_RATIO = 100.0  # of T to that of `fit_temperature`, either way
 
@@ -72,7 +66,7 @@ def fit_attended(
     rows = as_labelled_rows(logits, labels, sample_weight)
     centre = solve_temperature(rows).x
 
-    def values(betas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(betas: Floats) -> Floats:
         return rows.reduce(lambda block: attended_loss(block, betas, threshold, form))[0]
 
     return Temperature(
@@ -81,7 +75,7 @@ def fit_attended(
     )
 
 
-def attended_loss(block: Block, betas: NDArray[np.float64], threshold: float, form: str) -> Totals:
+def attended_loss(block: Block, betas: Floats, threshold: float, form: str) -> Totals:
     """Return the ATS loss of a block at each β."""
     z = to_numpy(block.logits).astype(np.float64)
     y = block.labels
@@ -102,9 +96,7 @@ def attended_loss(block: Block, betas: NDArray[np.float64], threshold: float, fo
     return (out,)
 
 
-def log_probabilities(
-    z: NDArray[np.float64], beta: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def log_probabilities(z: Floats, beta: float) -> tuple[Floats, Floats]:
     """Return log softmax(βz) and log(1 - softmax(βz)), each accurate in its tail."""
     rows = np.arange(len(z))
     top = z.argmax(axis=1)

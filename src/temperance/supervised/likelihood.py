@@ -16,24 +16,18 @@ the start, ``b = log(π / mean p)``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import kernels
-from temperance._core.arrays import softmax, to_numpy
+from temperance._core.arrays import Floats, softmax, to_numpy
 from temperance._core.checks import NotIdentified
+from temperance.data import Block, Rows, Totals
 from temperance.supervised.separation import MAX_AMBIGUOUS_PAIRS, are_separated
 from temperance.supervised.temperature import solve_temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from temperance.data import Block, Rows, Totals
-
-    Vector = NDArray[np.float64]
 
 FLOAT32_TOLERANCES = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
 FLOAT64_TOLERANCES = {"ftol": 1e-12, "gtol": 1e-8}
@@ -43,22 +37,13 @@ LEAST_CLASS_WEIGHT = 1e-100  # in place of 0, the weight of a class without prob
 CURVATURE_RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
 
 
-class Space(Protocol):
-    """Coordinates in which the curvature is nearly the identity."""
-
-    def plain(self, x: Vector) -> Vector:
-        """Return a step in the coordinates of the map."""
-        ...
-
-    def white(self, gradient: Vector) -> Vector:
-        """Return the gradient with respect to these coordinates."""
-        ...
-
-
 class Cholesky:
-    """``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that ``D H D`` has a diagonal of ones."""
+    """Coordinates in which the curvature is nearly the identity.
 
-    def __init__(self, curvature: Vector) -> None:
+    ``x = D L⁻ᵀ x'`` with ``D H D = L Lᵀ`` and D such that ``D H D`` has a diagonal of ones.
+    """
+
+    def __init__(self, curvature: Floats) -> None:
         diagonal = np.maximum(np.diagonal(curvature), 0)
         self._scale: Any = 1 / np.sqrt(
             diagonal + CURVATURE_RIDGE * np.median(diagonal) + LEAST_CLASS_WEIGHT
@@ -66,39 +51,39 @@ class Cholesky:
         scaled = curvature * self._scale * self._scale[:, None]
         one = np.eye(len(scaled))
         try:
-            self._root: Vector = np.linalg.cholesky(scaled + CURVATURE_RIDGE * one)
+            self._root: Floats = np.linalg.cholesky(scaled + CURVATURE_RIDGE * one)
         except np.linalg.LinAlgError:  # logits so large that rounding leaves no curvature
             self._root = one
 
-    def plain(self, x: Vector) -> Vector:
+    def plain(self, x: Floats) -> Floats:
         """Return ``D L⁻ᵀ x'``."""
         from scipy.linalg import solve_triangular
 
         return self._scale * solve_triangular(self._root, x, trans="T", lower=True)
 
-    def white(self, gradient: Vector) -> Vector:
+    def white(self, gradient: Floats) -> Floats:
         """Return ``L⁻¹ D g``."""
         from scipy.linalg import solve_triangular
 
-        scaled: Vector = self._scale * gradient
+        scaled: Floats = self._scale * gradient
         return solve_triangular(self._root, scaled, lower=True)
 
 
 class Kronecker:
     """The same for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
 
-    def __init__(self, h: Vector, s: Vector, c: float) -> None:
+    def __init__(self, h: Floats, s: Floats, c: float) -> None:
         values, self._vectors = np.linalg.eigh(s)
         floor = CURVATURE_RIDGE * np.median(values)
         self._root = np.sqrt(
             np.multiply.outer(h + CURVATURE_RIDGE * h.mean(), np.maximum(values, floor)) + c
         )
 
-    def plain(self, x: Vector) -> Vector:
+    def plain(self, x: Floats) -> Floats:
         """Return the rows of x', scaled and turned back."""
         return ((x.reshape(self._root.shape) / self._root) @ self._vectors.T).ravel()
 
-    def white(self, gradient: Vector) -> Vector:
+    def white(self, gradient: Floats) -> Floats:
         """Return the rows of the gradient, turned and scaled."""
         return ((gradient.reshape(self._root.shape) @ self._vectors) / self._root).ravel()
 
@@ -125,7 +110,7 @@ class Likelihood:
             else np.log(counts / (predicted + LEAST_CLASS_WEIGHT))
         )
 
-    def diagonal_curvature(self) -> Vector:
+    def diagonal_curvature(self) -> Floats:
         """Return the curvature at the start in (gain, bias) of each class: one pass."""
         unit, bias, k = self.unit, self.bias, self.rows.n_classes
         totals = self.rows.reduce(lambda block: _diagonal_products(block, unit, bias))
@@ -139,7 +124,7 @@ class Likelihood:
         h[:k, :k] += 2 * self.penalty * (np.eye(k) - 1 / k)
         return h
 
-    def matrix_space(self) -> Space:
+    def matrix_space(self) -> Cholesky | Kronecker:
         """Return coordinates for a matrix and its bias, row by row: one pass."""
         unit, bias, k = self.unit, self.bias, self.rows.n_classes
         if k > FEW_CLASSES:
@@ -158,11 +143,11 @@ class Likelihood:
 
     def minimise(
         self,
-        unpack: Callable[[Vector], tuple[Vector, Vector]],
-        pack: Callable[[Vector, Vector], Vector],
-        start: Vector,
-        space: Space,
-    ) -> Vector:
+        unpack: Callable[[Floats], tuple[Floats, Floats]],
+        pack: Callable[[Floats, Floats], Floats],
+        start: Floats,
+        space: Cholesky | Kronecker,
+    ) -> Floats:
         """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
         from scipy.optimize import minimize
 
@@ -170,7 +155,7 @@ class Likelihood:
         unit = self.unit  # the statistic may travel to other machines; the problem stays here
         missed = np.zeros(self.rows.n_classes)  # rows of each class with p_y ≤ 1/2
 
-        def objective(white: Vector, dtype: type[np.floating[Any]]) -> tuple[float, Vector]:
+        def objective(white: Floats, dtype: type[np.floating[Any]]) -> tuple[float, Floats]:
             gain, bias = unpack(start + space.plain(white))
             totals = self.rows.reduce(lambda block: _affine_loss(block, gain, bias, unit, dtype))
             loss, d_gain, d_bias = (t / self.mass for t in totals[:3])
@@ -209,7 +194,7 @@ class Likelihood:
         )
 
 
-def _affine_loss(block: Block, gain: Any, bias: Vector, unit: float, dtype: Any) -> Totals:
+def _affine_loss(block: Block, gain: Any, bias: Floats, unit: float, dtype: Any) -> Totals:
     """Return the NLL, its gradients, and the rows of each class with p_y ≤ 1/2."""
     z = _in_units(to_numpy(block.logits), unit, dtype)
     gain, bias = gain.astype(dtype), bias.astype(dtype)
@@ -248,14 +233,14 @@ def _class_masses(block: Block, unit: float) -> Totals:
 
 
 def _probabilities(
-    block: Block, unit: float, bias: Vector | float
-) -> tuple[Vector, Vector, Vector]:
+    block: Block, unit: float, bias: Floats | float
+) -> tuple[Floats, Floats, Floats]:
     """Logits, softmax(z + b), and the weights of the rows."""
     z = to_numpy(block.logits).astype(np.float64) * unit
     return z, softmax(z + bias), np.ones(len(z)) if block.weight is None else block.weight
 
 
-def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
+def _diagonal_products(block: Block, unit: float, bias: Floats) -> Totals:
     """``Σ w x xᵀ`` of ``x = (p z, p)``, and the sums over rows of p z², p z and p."""
     z, p, w = _probabilities(block, unit, bias)
     pz = p * z
@@ -263,7 +248,7 @@ def _diagonal_products(block: Block, unit: float, bias: Vector) -> Totals:
     return x.T @ x, w @ (pz * z), w @ pz, w @ p
 
 
-def _matrix_products(block: Block, unit: float, bias: Vector) -> Totals:
+def _matrix_products(block: Block, unit: float, bias: Floats) -> Totals:
     """``Σ w a aᵀ`` and ``Σ w a xᵀ`` of ``x = (z, 1)`` and ``a = p ⊗ x``."""
     z, p, w = _probabilities(block, unit, bias)
     x = np.concatenate([z, np.ones((len(z), 1))], axis=1)

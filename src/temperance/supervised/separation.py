@@ -14,21 +14,15 @@ where too many pairs are ambiguous, unless the direction is that of a single cla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import to_numpy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from temperance.data import Block, Rows
-
-    Vector = NDArray[np.float64]
+from temperance._core.arrays import Floats, to_numpy
+from temperance.data import Block, Rows
 
 MAX_AMBIGUOUS_PAIRS = 300  # pairs of classes between which rows are ambiguous
 MARGIN_ROUNDING = 1e-9  # of a margin
@@ -49,7 +43,7 @@ class Extremes:
 class Pairs:
     """Rows, the class of each and another that it may be of; None where they are too many."""
 
-    found: tuple[Vector, NDArray[np.int64], NDArray[np.int64]] | None
+    found: tuple[Floats, NDArray[np.int64], NDArray[np.int64]] | None
 
     def __add__(self, other: Pairs) -> Pairs:
         if self.found is None or other.found is None:
@@ -63,9 +57,9 @@ class Pairs:
 def are_separated(
     rows: Rows,
     unit: float,
-    x: Vector,
-    unpack: Callable[[Vector], tuple[Vector, Vector]],
-    pack: Callable[[Vector, Vector], Vector],
+    x: Floats,
+    unpack: Callable[[Floats], tuple[Floats, Floats]],
+    pack: Callable[[Floats, Floats], Floats],
     doubt: float,
 ) -> bool:
     """Return whether the map at which an optimiser has stopped leads to a direction as above.
@@ -91,7 +85,7 @@ def are_separated(
 
 
 def _look(
-    block: Block, gain: Vector, bias: Vector, unit: float, doubt: float
+    block: Block, gain: Floats, bias: Floats, unit: float, doubt: float
 ) -> tuple[Extremes, Pairs]:
     """Lowest score of each class in its rows, highest in others; and where rows are ambiguous."""
     z, y, also = _counted(block, unit)
@@ -112,7 +106,7 @@ def _look(
     return Extremes(low, v.max(axis=0, initial=-np.inf)), pairs
 
 
-def _counted(block: Block, unit: float) -> tuple[Vector, NDArray[np.int64], NDArray[np.bool_]]:
+def _counted(block: Block, unit: float) -> tuple[Floats, NDArray[np.int64], NDArray[np.bool_]]:
     """Logits of the rows that have a weight, their classes, and which others they also are of."""
     z, y = np.multiply(to_numpy(block.logits), unit, dtype=np.float64), block.labels
     assert y is not None  # noqa: S101 - the rows are labelled
@@ -124,19 +118,19 @@ def _counted(block: Block, unit: float) -> tuple[Vector, NDArray[np.int64], NDAr
     return z[kept], y[kept], also[kept]
 
 
-def _mapped(z: Vector, gain: Vector, bias: Vector) -> Vector:
+def _mapped(z: Floats, gain: Floats, bias: Floats) -> Floats:
     return (z @ gain.T if gain.ndim == 2 else z * gain) + bias
 
 
 def _differences(
-    z: Vector,
+    z: Floats,
     y: NDArray[np.int64],
     k: NDArray[np.int64],
-    gain: Vector,
-    pack: Callable[[Vector, Vector], Vector],
-) -> Vector:
+    gain: Floats,
+    pack: Callable[[Floats, Floats], Floats],
+) -> Floats:
     """Gradients of ``v_y - v_k`` of each pair, of length one."""
-    gradients: list[Vector] = []
+    gradients: list[Floats] = []
     for logits, here, there in zip(z, y, k, strict=True):
         sign = np.zeros(len(gain))
         sign[here], sign[there] = 1, -1
@@ -145,7 +139,7 @@ def _differences(
     return np.array(gradients).reshape(len(z), -1)
 
 
-def _without(x: Vector, directions: Vector) -> Vector:
+def _without(x: Floats, directions: Floats) -> Floats:
     """Return x less its part in the span of some directions of length one."""
     values, vectors = np.linalg.eigh(directions @ directions.T)
     kept = values > MARGIN_ROUNDING * values.max(initial=0)
@@ -155,7 +149,7 @@ def _without(x: Vector, directions: Vector) -> Vector:
     return x
 
 
-def _margins(block: Block, gain: Vector, bias: Vector, unit: float) -> Extremes:
+def _margins(block: Block, gain: Floats, bias: Floats, unit: float) -> Extremes:
     """Lowest and highest of ``v_y - v_k`` in the direction of a map."""
     z, y, _ = _counted(block, unit)
     v = _mapped(z, gain, bias)

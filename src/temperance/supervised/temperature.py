@@ -11,7 +11,6 @@ and the logits of the labels are on average above the mean of their rows.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from temperance._core import kernels
 from temperance._core.checks import InputError, NotIdentified, check_scale
@@ -23,10 +22,8 @@ from temperance._core.optimise import (
     minimise_in_scale,
 )
 from temperance.data import Rows, as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.maps import Temperature
-
-if TYPE_CHECKING:
-    from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 
 TYPICAL_MARGIN = 4.0  # mean of max z - mean z under a typical optimum
 MAX_MARGIN_RATIO = 10.0  # of the margin at T = 1 to TYPICAL_MARGIN, else the fit starts elsewhere

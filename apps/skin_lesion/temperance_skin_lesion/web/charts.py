@@ -22,8 +22,9 @@ def risk_coverage(
     curves: Mapping[str, Sequence[tuple[float, float]]], points: Mapping[str, Any]
 ) -> Markup:
     """Error rate among the most confident cases against their share; rules as points."""
-    marked = [p["risk"] for p in points.values() if p]
-    highest = max(0.1, *(risk for curve in curves.values() for _, risk in curve), *marked)
+    marked = {name: p for name, p in points.items() if p}
+    ends = [p["risk"][2] for p in marked.values() if p["coverage"] > 0]
+    highest = max(0.1, *(risk for curve in curves.values() for _, risk in curve), *ends)
     step = next((s for s in STEPS if 5 * s >= highest), 0.25)
     parts = -int(-highest // step)
     lines = [
@@ -31,17 +32,16 @@ def risk_coverage(
         for name, curve in curves.items()
         if curve
     ]
-    dots = [
-        Dot(
-            p["coverage"],
-            p["risk"],
-            f"operating {name}",
-            f"With these rules: {p['coverage']:.0%} answered, {p['risk']:.1%} of the answers wrong",
-            radius=7,
+    dots: list[Any] = []
+    for name, p in marked.items():
+        x, (risk, low, high) = p["coverage"], p["risk"]
+        words = (
+            f"With these rules: {x:.0%} answered, {risk:.1%} of the answers wrong "
+            f"({low:.1%} to {high:.1%})"
         )
-        for name, p in points.items()
-        if p
-    ]
+        if x > 0:  # of no answers, nothing is wrong and nothing is known
+            dots.append(Segment((x, low), (x, high), f"whisker {name}"))
+        dots.append(Dot(x, risk, f"operating {name}", words, radius=7))
     return plot(
         shares("share of cases answered, the most confident first"),
         shares(high=parts * step, parts=parts),

@@ -36,6 +36,8 @@ MAX_REQUEST = 256 * 2**20
 TOO_LARGE = f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files."
 STALLED_SECONDS = 60
 """Without any byte of a body; a slow line sends some."""
+BODY_SECONDS = 900
+"""For a whole body, however slowly its bytes trickle in."""
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/login", "/static/", "/api/v1/login")
@@ -147,17 +149,18 @@ def secret_of(headers: Headers) -> str | None:
 
 def limited(receive: Receive) -> Receive:
     """Pass a body on up to `MAX_REQUEST`; a longer or a stalled one ends in a sentence."""
-    seen, patience = 0, float(STALLED_SECONDS)
+    seen, whole, ends = 0, False, anyio.current_time() + BODY_SECONDS
 
     async def counting() -> Message:
-        nonlocal seen, patience
+        nonlocal seen, whole
+        # What comes after a whole body is the end of the connection, however late.
+        patience = inf if whole else min(STALLED_SECONDS, ends - anyio.current_time())
         try:
             with anyio.fail_after(patience):
                 message = await receive()
         except TimeoutError:
             raise HTTPException(408, "The request stopped half-way; send it again.") from None
-        if not message.get("more_body"):
-            patience = inf  # what comes next is the end of the connection, however late
+        whole = not message.get("more_body")
         seen += len(message.get("body", b""))
         if seen > MAX_REQUEST:
             raise HTTPException(413, TOO_LARGE)

@@ -14,28 +14,22 @@ map to its scores. Scores become logits in one of three ways, the first that the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from collections.abc import Sequence
+from typing import Any, Self, cast, final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import InputError
 from temperance.calibrate import calibrate
+from temperance.calibrate.result import Calibration
 from temperance.data.convert import least_probability
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.data.types import PriorLike
-
-    Matrix = NDArray[np.float64]
+from temperance.data.types import PriorLike
 
 SCORES = ("decision_function", "predict_log_proba", "predict_proba")
 UNLABELLED = {-1, "-1"}  # NumPy writes -1 among words as a word
@@ -119,10 +113,10 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_, self.scores_from_, self._least = classes, method, least
         return self
 
-    def predict_proba(self, X: Any) -> Matrix:
+    def predict_proba(self, X: Any) -> Floats:
         """Return calibrated probabilities, one column for each of ``classes_``."""
         logits = self._logits(X)
-        return cast("Matrix", self.calibration_.map.predict_proba(logits))
+        return cast("Floats", self.calibration_.map.predict_proba(logits))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, after calibration."""
@@ -150,7 +144,7 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
-    def _logits(self, X: Any) -> Matrix:
+    def _logits(self, X: Any) -> Floats:
         check_is_fitted(self, "calibration_")
         scores = _score(self.estimator, self.scores_from_, X, len(self.classes_))
         return _as_logits(scores, self.scores_from_, self._least)
@@ -178,7 +172,7 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.asarray(classes)
 
 
-def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float, list[Matrix]]:
+def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float, list[Floats]]:
     """Return the method that gives scores, the least probability, and the scores of each part.
 
     Logarithms of probabilities serve where all are finite. Probabilities of exactly 0 need a least
@@ -194,7 +188,7 @@ def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float
     return "predict_proba", least, p
 
 
-def _score(estimator: Any, method: str, X: Any, k: int) -> Matrix:
+def _score(estimator: Any, method: str, X: Any, k: int) -> Floats:
     """Return the scores of rows, one column for each of the K classes."""
     with np.errstate(divide="ignore"):  # the logarithm of a probability of 0
         scores = np.asarray(getattr(estimator, method)(X))
@@ -208,7 +202,7 @@ def _score(estimator: Any, method: str, X: Any, k: int) -> Matrix:
     return scores
 
 
-def _as_logits(scores: Matrix, method: str, least: float) -> Matrix:
+def _as_logits(scores: Floats, method: str, least: float) -> Floats:
     wide = scores.astype(np.float64)
     if method == "decision_function":
         return wide
@@ -225,8 +219,8 @@ def _check_pair(source: object) -> Sequence[Any]:
 
 
 def _labelled_rows(
-    logits: Matrix, y: Any, classes: NDArray[Any]
-) -> tuple[Matrix, NDArray[np.int64]] | None:
+    logits: Floats, y: Any, classes: NDArray[Any]
+) -> tuple[Floats, NDArray[np.int64]] | None:
     """Return the rows that have a label, with their columns; None where no row has one.
 
     Where -1 is itself a class, as in {-1, 1}, every row counts as labelled.

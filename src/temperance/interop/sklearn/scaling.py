@@ -11,30 +11,25 @@ X are logits, and each column is a class, whatever labels occur; y indexes the c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from collections.abc import Sequence
+from typing import Any, Self, cast, final
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from temperance._core import checks
-from temperance._core.arrays import as_vector, is_numpy, namespace, to_numpy
+from temperance._core.arrays import Array, as_vector, is_numpy, namespace, to_numpy
 from temperance.calibrate.prior_matched import fit_prior_matched
 from temperance.calibrate.problem import in_columns
 from temperance.data.given import as_source_rows
+from temperance.data.types import PriorLike, SourceLike, WeightsLike
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.methods.uts import fit_uts
 from temperance.supervised.affine import fit_biased_temperature, fit_matrix, fit_vector
 from temperance.supervised.attended import fit_attended
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-    from temperance.data.types import PriorLike, SourceLike, WeightsLike
 
 
 class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
@@ -153,24 +148,23 @@ class TemperatureScaling(_Supervised):
 class BiasedTemperatureScaling(_Supervised):
     """Bias-corrected temperature scaling, ``z / T + b``: see `fit_biased_temperature`.
 
-    Parameters
-    ----------
-    classes : sequence of K names, optional
-        Class names in the order of the columns; without them y indexes the columns.
-
-    Attributes
-    ----------
-    map_ : BiasedTemperature
-    temperature_ : float
-    classes_ : array of shape (K,)
+    ``classes`` and the attributes are those of `TemperatureScaling`.
     """
 
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_biased_temperature(logits, y, sample_weight)
 
 
+class _Penalised(_Supervised, ABC):
+    """An estimator with a penalty."""
+
+    def __init__(self, penalty: float = 0.0, classes: Sequence[object] | None = None) -> None:
+        self.penalty = penalty
+        self.classes = classes
+
+
 @final
-class VectorScaling(_Supervised):
+class VectorScaling(_Penalised):
     """Vector scaling, ``w * z + b``: see `fit_vector`.
 
     Parameters
@@ -198,34 +192,16 @@ class VectorScaling(_Supervised):
     {'penalty': 0.01}
     """
 
-    def __init__(self, penalty: float = 0.0, classes: Sequence[object] | None = None) -> None:
-        self.penalty = penalty
-        self.classes = classes
-
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_vector(logits, y, sample_weight, penalty=self.penalty)
 
 
 @final
-class MatrixScaling(_Supervised):
+class MatrixScaling(_Penalised):
     """Matrix scaling, ``W z + b``: see `fit_matrix`.
 
-    Parameters
-    ----------
-    penalty : float
-        Pull towards temperature scaling; choose it by cross-validation, as for `VectorScaling`.
-    classes : sequence of K names, optional
-        Class names in the order of the columns; without them y indexes the columns.
-
-    Attributes
-    ----------
-    map_ : MatrixMap
-    classes_ : array of shape (K,)
+    ``penalty``, ``classes`` and the attributes are those of `VectorScaling`.
     """
-
-    def __init__(self, penalty: float = 0.0, classes: Sequence[object] | None = None) -> None:
-        self.penalty = penalty
-        self.classes = classes
 
     def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
         return fit_matrix(logits, y, sample_weight, penalty=self.penalty)
@@ -241,14 +217,8 @@ class AttendedTemperatureScaling(_Supervised):
         A row counts for class k when its probability of k at T = 1 exceeds this.
     form : {"paper", "reference"}
         The supplement's definition, or what its authors' code computes.
-    classes : sequence of K names, optional
-        Class names in the order of the columns; without them y indexes the columns.
-
-    Attributes
-    ----------
-    map_ : Temperature
-    temperature_ : float
-    classes_ : array of shape (K,)
+    classes
+        As of `TemperatureScaling`; the attributes too.
     """
 
     def __init__(
@@ -303,14 +273,8 @@ class UnsupervisedTemperatureScaling(_LabelFree):
         Rows of a bag; T is the geometric mean over bags.
     seed : int or Generator
         Decides which rows fall into which bag.
-    classes : sequence of K names, optional
-        Class names in the order of the columns.
-
-    Attributes
-    ----------
-    map_ : Temperature
-    temperature_ : float
-    classes_ : array of shape (K,)
+    classes
+        As of `TemperatureScaling`; the attributes too.
 
     Examples
     --------
@@ -356,14 +320,8 @@ class PriorMatchedScaling(_LabelFree):
         among ``classes``.
     seed : int or Generator
         Of the draw of rows, used where there are more rows than a label-free method reads.
-    classes : sequence of K names, optional
-        Class names in the order of the columns.
-
-    Attributes
-    ----------
-    map_ : BiasedTemperature, or Temperature with ``bias=False``
-    temperature_ : float
-    classes_ : array of shape (K,)
+    classes
+        As of `TemperatureScaling`; the attributes too, where ``map_`` has a bias with ``bias``.
     """
 
     def __init__(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import (
     Array,
@@ -20,9 +21,6 @@ from temperance._core.arrays import (
 from temperance._core.checks import InputError
 from temperance.data import Block, StreamRows, rows_per_block
 from temperance.data.convert import two_columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Batch = tuple[Any, Any]
 

@@ -12,6 +12,7 @@ import inspect
 import logging
 import shutil
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,14 +25,11 @@ from torch.utils import _pytree as pytree
 from temperance._core.checks import InputError
 from temperance.interop.torch.collect import evaluating
 from temperance.interop.torch.exchange import device_of, find_logits, forward_signature, to_device
+from temperance.interop.torch.module import CalibratedModule
 from temperance.io.atomic import check_target, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from torch.export import ExportedProgram
-
-    from temperance.interop.torch.module import CalibratedModule
 
 EXPORT_TOLERANCE = 1e-5
 Call = tuple[tuple[Any, ...], dict[str, Any]]

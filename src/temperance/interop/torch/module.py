@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -18,8 +19,6 @@ from temperance.interop.torch.exchange import device_of, find_logits, is_one_log
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch.export import ExportedProgram
 
 

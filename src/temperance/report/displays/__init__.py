@@ -25,3 +25,8 @@ __all__ = [
     "ShiftCurveDisplay",
     "TemperatureDisplay",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the displays, without the modules they live in."""
+    return __all__

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from temperance.io.formats import replacing
+from numpy.typing import NDArray
+
+from temperance.calibrate.result import Calibration
+from temperance.io.atomic import write_bytes
+from temperance.maps import Map
 from temperance.report.displays.style import COLUMN, new_axes, pyplot, styled, svg_of
 
 if TYPE_CHECKING:
-    import os
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.maps import Map
 
 
 def applied(calibration: Map | Calibration, logits: object) -> Any:
@@ -65,6 +64,5 @@ class Display(ABC):
         finally:
             pyplot().close(ax.figure)
         if path is not None:
-            with replacing(path) as file:
-                file.write(text.encode())
+            write_bytes(path, text.encode())
         return text

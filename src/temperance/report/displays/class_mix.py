@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
+from temperance._core.arrays import Floats
+from temperance.calibrate.result import Calibration
 from temperance.data import as_rows
+from temperance.maps import Map
 from temperance.methods.uts import count_predictions
 from temperance.report.displays.base import Display, applied
 from temperance.report.displays.style import AFTER, BEFORE, ink, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.maps import Map
-
-    Floats = NDArray[np.float64]
 
 MAX_CLASSES_SHOWN = 12  # classes that fit a column
 

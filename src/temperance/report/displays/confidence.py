@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import to_numpy
-from temperance.data import as_rows
+from temperance._core.arrays import Floats, to_numpy
+from temperance.calibrate.result import Calibration
+from temperance.data import Block, as_rows
+from temperance.maps import Map
 from temperance.metrics.binned import bin_index, unit_edges
 from temperance.report.displays.base import Display, applied
 from temperance.report.displays.style import AFTER, BEFORE, SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.data import Block
-    from temperance.maps import Map
 
 N_BINS = 15
 LOOKS = {"source": (SOURCE, "-"), "target": (BEFORE, "-"), "target, calibrated": (AFTER, "--")}
@@ -43,8 +41,8 @@ class ConfidenceDisplay(Display):
     np.float64(1.0)
     """
 
-    edges: NDArray[np.float64]
-    shares: dict[str, NDArray[np.float64]]
+    edges: Floats
+    shares: dict[str, Floats]
 
     @classmethod
     def from_logits(
@@ -80,11 +78,11 @@ class ConfidenceDisplay(Display):
         ax.legend(loc="upper left")
 
 
-def _count(logits: object) -> NDArray[np.float64]:
+def _count(logits: object) -> Floats:
     return as_rows(logits).reduce(_count_block)[0]
 
 
-def _count_block(block: Block) -> tuple[NDArray[np.float64]]:
+def _count_block(block: Block) -> tuple[Floats]:
     z = to_numpy(block.logits).astype(np.float64)
     confidence = 1 / np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1)
     return (np.bincount(bin_index(confidence, N_BINS), minlength=N_BINS).astype(np.float64),)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
+from temperance._core.arrays import Floats
 from temperance.data import as_rows
 from temperance.methods.uts import BAG_ROWS, EXPONENTS, Shortfall, weight_objective
 from temperance.report.displays.base import Display
@@ -15,9 +17,6 @@ from temperance.report.displays.style import AFTER, ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 POINTS = 121
 

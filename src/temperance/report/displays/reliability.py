@@ -16,9 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import checks
+from temperance._core.arrays import Floats
+from temperance.calibrate.result import Calibration
 from temperance.data import as_labelled_rows
+from temperance.data.types import LabelsLike, LogitsLike
+from temperance.maps import Map
 from temperance.metrics._outcomes import gather
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import group_numbers
@@ -28,13 +33,6 @@ from temperance.report.displays.style import AFTER, BEFORE, COLUMN, ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.data.types import LabelsLike, LogitsLike
-    from temperance.maps import Map
-
-    Floats = NDArray[np.float64]
 
 CELLS = 200
 NARROWEST, WIDEST = 0.02, 0.05  # a bandwidth that draws neither noise nor a mere mean

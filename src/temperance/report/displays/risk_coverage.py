@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from temperance._core.arrays import Floats
+from temperance.calibrate.result import Calibration
+from temperance.data.types import LabelsLike, LogitsLike
+from temperance.maps import Map
 from temperance.metrics.selective import risk_coverage
 from temperance.report.displays.base import Display, applied
 from temperance.report.displays.style import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.data.types import LabelsLike, LogitsLike
-    from temperance.maps import Map
-
-    Floats = NDArray[np.float64]
 
 COVERAGE = np.linspace(0.01, 1, 100)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from temperance._core.arrays import Floats
 from temperance._core.checks import InputError
 from temperance.report.displays.base import Display
 from temperance.report.displays.style import CYCLE, DASHES, MARKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 
 @final
@@ -47,7 +47,7 @@ class ShiftCurveDisplay(Display):
     curves: Mapping[str, Sequence[Any]]
     metric: str
     shift: str = "severity of the shift"
-    _values: dict[str, NDArray[np.float64]] = field(init=False, repr=False, compare=False)
+    _values: dict[str, Floats] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         table = {name: _table(values) for name, values in self.curves.items()}
@@ -92,7 +92,7 @@ class ShiftCurveDisplay(Display):
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=2.6)
 
 
-def _table(values: Sequence[Any]) -> NDArray[np.float64]:
+def _table(values: Sequence[Any]) -> Floats:
     """Value, low and high of each point; a bare number is its own interval."""
     rows = [v if isinstance(v, tuple) else (v, v, v) for v in values]
     return np.asarray(rows, np.float64).reshape(-1, 3)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from temperance._core.arrays import Floats
 from temperance._core.stats import Interval
+from temperance.calibrate.result import Calibration
 from temperance.report.displays.base import Display
 from temperance.report.displays.style import COLUMN, CYCLE, MARKERS, ink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
 
 
 @final
@@ -77,7 +76,7 @@ class TemperatureDisplay(Display):
         ax.set_xlabel("temperature: right of 1, less sure")
 
 
-def _ticks(low: float, high: float) -> NDArray[np.float64]:
+def _ticks(low: float, high: float) -> Floats:
     """1, 2 and 5 times powers of ten; if few fall inside, evenly spaced ones."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     all_ticks = np.sort(np.outer(decades, np.array([1.0, 2.0, 5.0])).ravel())

@@ -1,4 +1,6 @@
-// Makes the pages quicker to use; every form also works without it.
+// Makes the pages quicker to use; every form also works without it. A control that does nothing
+// without this script is hidden or disabled in the page and released here, once its listener is
+// attached: nobody can click it too early.
 "use strict";
 
 const MAX_FILES = 1000;
@@ -21,28 +23,27 @@ function* parts(files) {
   if (part.length) yield part;
 }
 
-/** Send files to an address; on failure, throw the sentence of the server. */
-async function send(address, files, headers, fields = {}) {
+/** Ask the server; on failure, throw a sentence: its own where it gave one. */
+async function ask(address, options) {
+  const response = await fetch(address, options).catch(() => {
+    throw new Error("The server does not answer. Nothing is known of this request; try again.");
+  });
+  if (response.ok) return response;
+  const said = await response.json().catch(() => ({})); // not JSON: the number has to do
+  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`);
+}
+
+/** Send files and fields as a form does. */
+function send(address, files, headers, fields = {}) {
   const body = new FormData();
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   for (const file of files) body.append("files", file, file.name);
-  const response = await fetch(address, { method: "POST", body, headers });
-  if (response.ok) return response;
-  let detail = `The server answered ${response.status}.`;
-  try {
-    const said = (await response.json()).detail;
-    if (typeof said === "string") detail = said;
-  } catch { /* not JSON: the number has to do */ }
-  throw new Error(detail);
+  return ask(address, { method: "POST", body, headers });
 }
 
-async function sendJson(address, value, method = "POST") {
-  const response = await fetch(address, {
-    method, body: JSON.stringify(value), headers: { "Content-Type": "application/json" },
-  });
-  const said = await response.json().catch(() => ({}));
-  if (response.ok) return said;
-  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`);
+async function sendJson(address, value) {
+  const headers = { "Content-Type": "application/json" };
+  return (await ask(address, { method: "POST", body: JSON.stringify(value), headers })).json();
 }
 
 function problem(text) {
@@ -137,6 +138,7 @@ function predictPage(form) {
     meter.hidden = true;
     progress.textContent = summary(notTaken);
     input.value = "";
+    button.hidden = true;
     busy = button.disabled = false;
   }
 
@@ -149,7 +151,7 @@ function predictPage(form) {
     link.click();
     URL.revokeObjectURL(link.href);
   });
-  button.hidden = true;
+  button.hidden = !input.files.length; // files may have been chosen before the script came
   input.addEventListener("change", () => judge(input.files));
   form.addEventListener("submit", (event) => { event.preventDefault(); judge(input.files); });
   for (const name of ["dragenter", "dragover"]) {
@@ -167,6 +169,7 @@ function mixFields(mix) {
   const sum = mix.querySelector("[data-sum]");
   const scale = mix.querySelector("[data-scale]");
   const known = () => ["roughly", "exactly"].includes(form.elements.mix.value);
+  const last = form.querySelector("[data-last]");
   const values = () => numbers.map((number) => Number(number.value));
   const total = () => values().reduce((a, b) => a + b, 0);
 
@@ -177,24 +180,26 @@ function mixFields(mix) {
     scale.hidden = !known() || whole || total() === 0;
     mix.classList.toggle("off", !known());
     for (const field of [...sliders, ...numbers]) field.disabled = !known();
+    sliders.forEach((slider, i) => { slider.value = numbers[i].value || 0; });
     for (const number of numbers) number.required = known();
     numbers.at(-1).setCustomValidity(whole ? "" : `The numbers sum to ${total().toFixed(1)} %; they must sum to 100 %.`);
   }
 
   sliders.forEach((slider, i) => slider.addEventListener("input", () => { numbers[i].value = slider.value; show(); }));
-  numbers.forEach((number, i) => number.addEventListener("input", () => { sliders[i].value = number.value; show(); }));
+  numbers.forEach((number) => number.addEventListener("input", show));
   scale.addEventListener("click", () => {
     const all = total();
-    values().forEach((value, i) => { numbers[i].value = sliders[i].value = ((100 * value) / all).toFixed(2); });
+    values().forEach((value, i) => { numbers[i].value = ((100 * value) / all).toFixed(2); });
     show();
   });
   for (const choice of form.querySelectorAll("input[name=mix]")) choice.addEventListener("change", show);
-  form.querySelector("[data-last]")?.addEventListener("click", (event) => {
-    const last = JSON.parse(event.currentTarget.dataset.last);
+  last?.addEventListener("click", () => {
+    const shares = JSON.parse(last.dataset.last);
     form.elements.mix.value = "roughly";
-    sliders.forEach((slider, i) => { numbers[i].value = slider.value = (100 * last[slider.dataset.slider]).toFixed(2); });
+    sliders.forEach((slider, i) => { numbers[i].value = (100 * shares[slider.dataset.slider]).toFixed(2); });
     show();
   });
+  if (last) last.hidden = false;
   form.addEventListener("formdata", (event) => {
     // Rounded numbers may sum to 99.9: what is sent sums to 100.
     if (known()) numbers.forEach((number, i) => event.formData.set(number.name, String((100 * values()[i]) / total())));
@@ -249,20 +254,29 @@ function policyForm(form) {
   const effect = document.querySelector("[data-effect]");
   const complaint = form.querySelector("[data-problem]");
   let waiting = 0;
-  form.querySelector("[data-preview]").hidden = true;
-  form.addEventListener("input", () => {
+
+  function preview() {
     clearTimeout(waiting);
     const mine = waiting = setTimeout(async () => {
-      const body = new FormData(form);
-      body.set("verb", "preview");
-      const response = await fetch("/rules", { method: "POST", body, headers: { "X-Fragment": "1" } });
-      const said = response.ok ? await response.text() : (await response.json()).detail;
+      let shown, objection = "";
+      try {
+        const fields = { ...Object.fromEntries(new FormData(form)), verb: "preview" };
+        shown = await (await send("/rules", [], { "X-Fragment": "1" }, fields)).text();
+      } catch (error) {
+        objection = error.message;
+      }
       if (mine !== waiting) return; // typed on in the meantime: a newer answer is on its way
-      complaint.hidden = response.ok;
-      if (response.ok) effect.innerHTML = said;
-      else complaint.textContent = said;
+      complaint.hidden = !objection;
+      complaint.textContent = objection;
+      if (!objection) effect.innerHTML = shown;
     }, 250);
-  });
+  }
+
+  form.addEventListener("input", preview);
+  form.addEventListener("submit", () => { clearTimeout(waiting); waiting = 0; });
+  form.querySelector("[data-preview]").hidden = true;
+  // Numbers may have been typed before the script came, or brought back by the browser.
+  if ([...form.querySelectorAll("input")].some((field) => field.value !== field.defaultValue)) preview();
 }
 
 /** Whether keys are meant for the page rather than for a field. */
