@@ -18,6 +18,9 @@ class Fitted:
     calibrated: float = 0.35
     rescaled: float = 0.3
     shifted: float = 0.35
+    # Change of the log-odds of the weight of `shifted`, at most, where meeting the class mix makes
+    # rows less or more similar to those of the source.
+    offset: float = 1.5
     # The same without a class mix.
     calibrated_without_mix: float = 0.5
     # The same for two classes, where similarity says nothing.
