@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -149,14 +148,14 @@ def test_ctrl_c_while_the_program_loads(delay, tmp_path):
 def test_a_background_job_that_ignores_ctrl_c_goes_on(rows):
     start = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from temperance_command import main; sys.exit(main())"
+        "print('ready', flush=True); from temperance_command import main; sys.exit(main())"
     )
     running = subprocess.Popen(
         [sys.executable, "-c", start, "evaluate", rows / "rows.npz"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(0.2)
+    assert running.stdout.readline() == b"ready\n"
     running.send_signal(signal.SIGINT)
     running.communicate()
     assert running.returncode == 0
