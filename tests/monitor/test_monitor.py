@@ -314,6 +314,8 @@ def test_source_and_limits_are_checked():
         tp.Limits(accuracy=85)
     with pytest.raises(tp.InputError, match=r"at least 30 rows\. Got 12"):
         tp.Monitor(source=window(12))
+    with pytest.raises(tp.InputError, match=r"like temperance\.Limits.* Got dict"):
+        tp.Monitor(source=window(100), limits={"accuracy": 0.8})
     with pytest.raises(tp.InputError, match="must name classes"):
         monitor(limits=tp.Limits(recall={"oak": 0.9}))
 

@@ -54,8 +54,8 @@ class Limits:
         """Raise for a limit on the recall of a class that is not there."""
         for name in self.recall:
             if name not in classes:
-                shown = ", ".join(classes[:5])
-                msg = f"limits.recall must name classes of the model: {shown}, … Got {name!r}."
+                shown = ", ".join([*classes[:5], *(["…"] if len(classes) > 5 else [])])
+                msg = f"limits.recall must name classes of the model: {shown}. Got {name!r}."
                 raise InputError(msg)
 
     def of(self, accuracy: Any, ece: Any, recall: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -127,6 +127,9 @@ class Monitor:
             raise InputError(f"{msg}: a reference of fewer rows tells no change from chance.")
         mix = None if prior is None else as_prior(prior, k, names)
         check_number(false_alarms_per, "false_alarms_per", low=1, high=1e9)
+        if not isinstance(limits, Limits | None):
+            msg = "limits must be like temperance.Limits(accuracy=0.85). Got"
+            raise InputError(f"{msg} {type(limits).__name__} instead.")
         self._open(
             {
                 "format": state.FORMAT,
