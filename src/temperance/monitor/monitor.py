@@ -165,8 +165,8 @@ class Monitor:
         ----------
         logits : array of shape (n, K) or rows, or None
             The model's own logits. None where only labels of an earlier window are added; they
-            then count for the accuracy and the recall. With the rows of that window they count for
-            everything.
+            then count for accuracy, calibration error and recall. With the rows of that window they
+            count for everything.
         at : date or datetime, or a string in ISO 8601, optional
             Of the window; windows may come in any order. The present without it.
         segments : array of shape (n,), or dict of such arrays by column, optional
