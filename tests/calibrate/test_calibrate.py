@@ -306,15 +306,15 @@ def test_every_row_is_equally_likely_to_be_named():
 def test_rows_to_label_are_a_fair_sample_that_varies_less_than_a_random_one():
     """Over many targets the accuracy on 50 chosen rows is unbiased, and closer than at random."""
     chosen, drawn = [], []
-    for seed in range(40):
-        s = scenes.shifted(k=3, n=600, signal=1.5, scale=3.0, seed=seed)
-        cal = tp.calibrate(s.target, s.prior)
+    for seed in range(150):
+        s = scenes.shifted(k=3, n=600, signal=3.0, scale=3.0, seed=seed)
+        cal = tp.calibrate(s.target, s.prior, seed=seed)
         right = s.target.argmax(axis=1) == s.labels
         rows = cal.label_next(50)
         assert len(set(rows)) == 50
         chosen.append(right[rows].mean() - right.mean())
         drawn.append(right[np.random.default_rng(seed).permutation(600)[:50]].mean() - right.mean())
-    assert abs(np.mean(chosen)) < 3 * np.std(chosen) / np.sqrt(40)
+    assert abs(np.mean(chosen)) < 3 * np.std(chosen) / np.sqrt(150)
     assert np.std(chosen) < np.std(drawn)
 
 
