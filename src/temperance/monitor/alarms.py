@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from temperance._core.checks import InputError, check_number
-from temperance.monitor.window import LASTING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from temperance._core.stats import Interval
-    from temperance.monitor.change import Change
-    from temperance.monitor.window import Estimates
+from temperance._core.stats import Interval
+from temperance.monitor.change import Change
+from temperance.monitor.window import LASTING, Estimates
 
 SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
 """Estimated loss, as a share of the rows, from which an alarm is called so."""

@@ -194,8 +194,8 @@ def measured(audit: dict[str, Any]) -> str:
     n = f"{audit['n']:,} row{'' if audit['n'] == 1 else 's'}"
     said = (
         f"The labels of {n} put the accuracy at {between(audit['accuracy'])} and "
-        f"the gap between confidence and accuracy at {percent(audit['ece_after'][0])}, against "
-        f"{percent(audit['ece_before'][0])} before."
+        f"the gap between confidence and accuracy at {between(audit['ece_after'])}, against "
+        f"{between(audit['ece_before'])} before."
     )
     if audit["n"] < ROWS_TO_AUDIT:
         few = f"ewer than {ROWS_TO_AUDIT} rows are too few to tell: label more."
