@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from labelfree_tables import table
+from matplotlib import patheffects
 
 RECORD = Path(__file__).parents[1] / "experiments" / "few_labels" / "record.json"
 GROUPS = ("text and tables", "images")
@@ -16,6 +17,7 @@ RIVALS = {"TS": "#555555", "biased TS": "#888888", "isotonic": "#AAAAAA"}
 FLOOR, CEILING = -70.0, 60.0
 MOST = 100  # labels; more are drawn from larger targets only
 SPACE = 6.0  # between two names, in units of the axis
+HALO = [patheffects.withStroke(linewidth=2.5, foreground="white")]  # names are read above lines
 
 
 def read() -> dict[str, Any]:
@@ -91,7 +93,8 @@ def figure(path: Path) -> None:
             names.append((at, value, f"calibrate, {name}" if name in OURS else name, colour))
         _write_names(ax, names)
         ax.axhline(0, color="black", lw=0.8)
-        ax.text(len(columns) - 1, 1, "temperature, all labels", ha="right", va="bottom", size=8)
+        end = {"ha": "right", "va": "bottom", "size": 8, "path_effects": HALO}
+        ax.text(len(columns) - 1, 1, "temperature, all labels", **end)
         ax.set_xticks(range(len(columns)), [f"{n:,}" for n in columns])
         ax.set_title(group, loc="left", size=10)
         ax.set_xlabel("labelled rows of the target")
@@ -110,4 +113,4 @@ def _write_names(ax: Any, names: list[tuple[float, float, str, str]]) -> None:
         while any(abs(height - h) < SPACE and abs(at - a) < 2 for a, h in taken):
             height += 1
         taken.append((at, height))
-        ax.text(at + 0.04, height, words, color=colour, size=8)
+        ax.text(at + 0.04, height, words, color=colour, size=8, path_effects=HALO)

@@ -5,35 +5,26 @@ Run ``python lab/pages/make_demo_figure.py``; it needs the extra ``report`` and 
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 from PIL import Image
 
 import temperance as tp
+from temperance import demo
 from temperance.report.displays import ReliabilityDisplay
 
 FIGURE = Path(__file__).parents[2] / "docs" / "figures" / "demo.png"
 COLOURS = 128  # of the palette: a third of the size, no difference to the eye
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return logits and labels of a shipped file."""
-    with np.load(str(files("temperance.cli") / "demo_data" / name)) as data:
-        return data["logits"].astype(np.float32), data["labels"]
-
-
 def main() -> None:
-    """Calibrate without a label of the rotated digits, then open the labels and draw."""
-    z, y = load("mnist_rotated_60.npz")
-    source = load("mnist_source.npz")
-    counts = np.bincount(source[1], minlength=10)
-    prior = tp.about(counts / counts.sum(), rows=int(counts.sum()))
-    cal = tp.calibrate(z, prior=prior, source=source)
+    """Calibrate as the page *Start* does, then open the labels and draw."""
+    source, target = demo.load("source"), demo.load("rotated_60")
+    mix = tp.about(demo.class_mix(), rows=2_000)
+    cal = tp.calibrate(target.logits, prior=mix, source=(source.logits, source.labels))
     figure, axes = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
-    ReliabilityDisplay.from_logits(z, y, cal).plot(ax=axes)
+    ReliabilityDisplay.from_logits(target.logits, target.labels, cal).plot(ax=axes)
     axes.set_title("LeNet-5 on digits rotated by 60°, no label used", fontsize=10)
     figure.savefig(FIGURE, dpi=150)
     with Image.open(FIGURE) as picture:

@@ -16,7 +16,7 @@ from temperance.cli import demo
 
 PICTURE = Path(__file__).parents[2] / "docs" / "figures" / "report.png"
 WIDTH = 900
-COLOURS = 128  # of the palette: a third of the size, no difference to the eye
+COLOURS = 48  # of the palette: a quarter of the size, no difference to the eye
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +109,16 @@ def test_a_full_disk_under_stdout(rows):
     assert b"No space left" in done.stderr
 
 
+def test_a_reader_who_leaves_passes_no_gate(rows):
+    command = [sys.executable, "-m", "temperance", "evaluate", rows / "rows.npz", "--json"]
+    end, start = os.pipe()
+    os.close(end)  # before the first line is written
+    done = subprocess.run(command, check=False, stdout=start, stderr=subprocess.PIPE)
+    os.close(start)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
 @pytest.mark.parametrize("delay", [0.05, 0.1, 0.2, 0.3, 0.5])
 def test_ctrl_c_while_the_program_loads(delay, tmp_path):
     """From the moment at which the first line of the program runs."""
@@ -139,14 +148,14 @@ def test_ctrl_c_while_the_program_loads(delay, tmp_path):
 def test_a_background_job_that_ignores_ctrl_c_goes_on(rows):
     start = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from temperance_command import main; sys.exit(main())"
+        "print('ready', flush=True); from temperance_command import main; sys.exit(main())"
     )
     running = subprocess.Popen(
         [sys.executable, "-c", start, "evaluate", rows / "rows.npz"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(0.2)
+    assert running.stdout.readline() == b"ready\n"
     running.send_signal(signal.SIGINT)
     running.communicate()
     assert running.returncode == 0

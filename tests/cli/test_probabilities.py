@@ -195,4 +195,4 @@ def test_a_gate_is_missed_where_nothing_is_known(tmp_path, capsys):
     assert "ECE is not known, and 1 was demanded" in out
     code, _, said = gated(capsys, *command, "--min-accuracy", "1.5")
     assert code == 2
-    assert "between 0 and 1" in said
+    assert "--min-accuracy must be a finite number in [0, 1]" in said

@@ -212,24 +212,6 @@ def test_a_pass_finds_what_is_not_finite_and_says_where():
             as_rows(z).take(np.arange(5))
 
 
-def test_whether_there_are_many_rows_is_told_without_reading_them_all():
-    read = []
-
-    def blocks():
-        for i in range(10):
-            read.append(i)
-            yield (
-                np.array([[0.0, 2.0, 1.0], [5.0, -1.0, 0.0], [1.0, 3.0, -2.0], [0.0, 1.0, 9.0]]) + i
-            )
-
-    rows = as_rows(blocks)
-    before = len(read)
-    assert rows.exceeds(13)
-    assert len(read) - before <= 3
-    assert not as_rows(blocks).exceeds(120)
-    assert rows.reduce(lambda block: (float(block.logits.shape[0]),)) == (40.0,)
-
-
 def held(kind, z, y, folder):
     """Return the same rows in another hold."""
     if kind == "blocks":

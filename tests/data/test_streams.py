@@ -218,7 +218,7 @@ def test_maps_are_applied_block_by_block(data):
         tp.fit_temperature(z, y).temperature / 2, rel=1e-9
     )
     assert (rows.take(np.array([7])).logits == half(z[7:8])).all()
-    assert (rows.n, rows.exceeds(N * K), rows.exceeds(N * K - 1)) == (N, False, True)
+    assert rows.n == N
 
 
 def test_a_fit_reads_a_stream_few_times(data):
@@ -236,7 +236,6 @@ def test_a_fit_reads_a_stream_few_times(data):
     tp.fit_temperature(rows)
     assert len(started) <= 3
     started.clear()
-    rows.exceeds(10)
     assert rows.n == N
     assert started == []  # known since the first pass
 

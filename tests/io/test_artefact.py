@@ -424,6 +424,25 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("name", ["temperature", "accuracy", "ece_before", "ece_after", "gain"])
+@pytest.mark.parametrize("wrong", ["too large", "outside", "upside down"])
+def test_an_interval_without_its_value_is_refused_with_a_right_hash(tmp_path, name, wrong):
+    y = np.arange(300) % 3
+    z = 3 * (2 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(300, 3)))
+    path = tmp_path / "cal.json"
+    tp.calibrate(z, np.full(3, 1 / 3), (z, y)).save(path)
+    facts = {k: v for k, v in json.loads(path.read_text("utf-8")).items() if k != "sha256"}
+    value, low, high = facts[name]
+    intervals = {
+        "too large": [1e308, low, high],
+        "outside": [high + 1, low, high],
+        "upside down": [value, high, low],
+    }
+    path.write_bytes(signed(facts | {name: intervals[wrong]}))
+    with pytest.raises(tp.InputError, match=f"{name} must be finite and inside its interval"):
+        tp.load(path)
+
+
 @given(
     st.dictionaries(st.sampled_from(sorted(plain_facts())), json_values, max_size=4),
     st.dictionaries(

@@ -221,14 +221,14 @@ JSON = {
     "[0.5, 0.25, 1e999]": "too large for a number",
     f"[0.5, 0.25, {'9' * 401}]": "an integer of 401 digits",
     f"[0.5, 0.25, {'9' * 6000}]": "an integer of 6,000 digits",
-    f"[0.5, 0.25, {'9' * 290}]": "must sum to 1",
+    f"[0.5, 0.25, {'9' * 290}]": "prior must be 3 numbers",
     "[NaN, 0.5, 0.5]": "holds NaN",
     "[" * 100_000: "nests JSON too deeply",
     '{"0": 0.5, "1": 0.25, "2": 0.2, "2": 0.25}': "holds the key '2' twice",
-    '[0.5, 0.25, "\\ud800"]': "must hold numbers",
+    '[0.5, 0.25, "\\ud800"]': "prior must be 3 numbers",
     "": "is no JSON",
     "\x00": "is no JSON",
-    '{"about": {"about": 3}, "rows": -1}': "p.json must hold a list of numbers",
+    '{"about": {"about": 3}, "rows": -1}': "prior must sum to 1",
     "7": "p.json must hold a list of numbers",
     "null": "p.json must hold a list of numbers",
 }
@@ -289,6 +289,11 @@ ARGUMENTS = [
     ["evaluate", "rows.npz", "--map", "{}.json"],
     ["report", "{}.json", "--out", "r.html"],
     ["inspect", "{}.json"],
+    ["calibrate", "rows.npz", "--labelled", "{}.csv"],
+    ["calibrate", "rows.npz", "--features", "{}.npy", "{}.npy"],
+    ["monitor", "start", "state.jsonl", "--source", "{}.npz"],
+    ["monitor", "show", "{}.json"],
+    ["monitor", "add", "{}.json", "rows.npz"],
 ]
 
 
@@ -296,6 +301,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
     code = (
         "import json, resource, sys; from temperance.cli import main\n"
         "resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))  # an endless read takes more\n"
         "for arguments in json.loads(sys.argv[1]):\n"
         "    for name in ('pipe', 'zero', 'random'):\n"
         "        assert main([a.format(name) for a in arguments]) == 2, (arguments, name)\n"
@@ -305,7 +311,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,  # of a busy machine; a pipe makes its reader wait for ever
         cwd=strange,
     )
     assert done.returncode == 0, done.stderr

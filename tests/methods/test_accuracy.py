@@ -125,3 +125,43 @@ def test_what_a_method_needs_is_demanded():
         tp.match_confidence(z, 0.1)
     with pytest.raises(tp.NotIdentified, match="constant in every row"):
         tp.match_confidence(np.zeros((10, 3)), 0.5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mask_of_any_size_is_no_number(method):
+    """From a hostile review: NaN, where float32's least number masks a class."""
+    (z, _), (s, labels) = model(800, 5), model(600, 6)
+    q = np.full(5, 0.2)
+    plain = tp.estimate_accuracy(z, q, (s, labels), method=method)
+    mask = float(np.finfo(np.float32).min)
+    wide, old = (np.column_stack([x, np.full(len(x), mask)]) for x in (z, s))
+    found = tp.estimate_accuracy(wide, np.r_[q, 0], (old, labels), method=method)
+    assert_allclose(found, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("labels", ["random", "upside down"])
+def test_labels_that_tell_nothing_leave_the_unit_of_the_logits_free(labels):
+    """From a hostile review: T was 31 times the unit at 1e-4, and a tenth of it at 1e5."""
+    rng = np.random.default_rng(1)
+    z, s = rng.normal(size=(400, 3)), rng.normal(size=(400, 3))
+    y = rng.integers(3, size=400) if labels == "random" else s.argmin(axis=1)
+    q, answers = np.full(3, 1 / 3), []
+    for unit in (1.0, 1e-4, 1e-2, 1e2, 1e5):
+        source = (unit * s, y)
+        found = [tp.estimate_accuracy(unit * z, q, source, method=m).value for m in METHODS]
+        answers.append([tp.fit_prior_matched(unit * z, q, source).temperature / unit, *found])
+    for answer in answers[1:]:
+        assert_allclose(answer, answers[0], rtol=1e-5)
+
+
+def test_a_source_that_is_all_right_does_not_sharpen_the_model():
+    """Rows of the training tell nothing of the confidence on rows that are hard."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(10, size=1000)
+    s = 4 * np.eye(10)[y] + 0.5 * rng.normal(size=(1000, 10))
+    assert (s.argmax(axis=1) == y).all()
+    z, _ = model(1000, 7, 1.2)
+    hard = np.column_stack([z, z])[:, :10]
+    at_one = softmax(hard, axis=1).max(axis=1).mean()
+    found = tp.estimate_accuracy(hard, source=(s, y), method="confidence")
+    assert found.value == pytest.approx(at_one)

@@ -160,6 +160,18 @@ def test_late_labels_are_used(with_rows):
     assert mon.windows[0] == after
 
 
+def test_the_calibration_error_follows_late_labels():
+    """It is at least the distance of confidence and accuracy, whatever was estimated before."""
+    source, target = demo.load("source"), demo.load("rotated_60")
+    z, y = target.logits, target.labels
+    mon = tp.Monitor(source=(source.logits, source.labels))
+    before = mon.add(z, at="2026-11-01")
+    after = mon.add(None, at="2026-11-01", labelled=(z[:200], y[:200]))
+    assert before.ece.value < 0.4
+    assert after.ece.value >= after.confidence - after.accuracy.value - 1e-9
+    assert after.ece.low <= tp.metrics.ece(z, y) <= after.ece.high
+
+
 def test_labels_count_once_and_segments_stay():
     mon = monitor()
     z, y = window(600, signal=1.0, seed=1)
@@ -314,6 +326,8 @@ def test_source_and_limits_are_checked():
         tp.Limits(accuracy=85)
     with pytest.raises(tp.InputError, match=r"at least 30 rows\. Got 12"):
         tp.Monitor(source=window(12))
+    with pytest.raises(tp.InputError, match=r"like temperance\.Limits.* Got dict"):
+        tp.Monitor(source=window(100), limits={"accuracy": 0.8})
     with pytest.raises(tp.InputError, match="must name classes"):
         monitor(limits=tp.Limits(recall={"oak": 0.9}))
 

@@ -377,15 +377,23 @@ def test_plain_words():
 def test_histograms_are_drawn_from_the_counts():
     cal = calibration("improved")
     counts = cal.details["histograms"]
+    page = cal.to_html()
+    for look, key in zip(
+        ("source", "before", "after"), ("source", "target_before", "target_after"), strict=True
+    ):
+        bars = re.findall(
+            rf'<rect class="f-{look}" x="[\d.]+" width="([\d.]+)" y="[\d.]+" height="([\d.]+)"',
+            page,
+        )
+        heights = [n for n in counts[key] if n]
+        assert [float(height) for _, height in bars] == pytest.approx(
+            [100 * n / max(heights) for n in heights], abs=0.01
+        )
+        assert all(float(width) == pytest.approx(100 / 15 - 0.6, abs=0.01) for width, _ in bars)
+        tallest = texts.percent(max(heights) / sum(heights))
+        assert f"The tallest bar holds {tallest} of the rows." in page
     drawn = charts.histograms(cal)
     assert [one.look for one in drawn] == ["source", "before", "after"]
-    for one, key in zip(drawn, ("source", "target_before", "target_after"), strict=True):
-        heights = [n for n in counts[key] if n]
-        assert [bar.height for bar in one.bars] == pytest.approx(
-            [100 * n / max(heights) for n in heights]
-        )
-        assert one.tallest == texts.percent(max(heights) / sum(heights))
-        assert all(bar.width == pytest.approx(100 / 15) for bar in one.bars)
     assert drawn[1].confidence == cal.details["confidence_before"]
     assert list(drawn[2].accuracy) == list(cal.accuracy)
     looks = {kind: [one.look for one in charts.histograms(calibration(kind))] for kind in KINDS}

@@ -67,7 +67,7 @@ class World:
 
     def kind(self, shift: str) -> str:
         """Return the kind of a shift."""
-        if shift == "control" or self.name.startswith("employment"):
+        if shift in {"control", "clean"} or self.name.startswith("employment"):
             return "benign"
         return "subgroups" if self.name.startswith(("adult", "compas")) else "shifted"
 

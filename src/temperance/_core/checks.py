@@ -540,16 +540,12 @@ def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: 
     """Raise unless hard labels index the columns; soft ones do not."""
     if y.ndim == 1 and (y.min() < 0 or y.max() >= n_classes):
         row = int(np.argmax((y < 0) | (y >= n_classes)))
+        from_one = y.min() == 1 and y.max() == n_classes
+        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
         raise InputError(
             f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; {_way_out(y, n_classes)}."
+            f"{start + row} holds {int(y[row])}; {way_out}."
         )
-
-
-def _way_out(y: NDArray[Any], n_classes: int) -> str:
-    if y.min() == 1 and y.max() == n_classes:
-        return "these labels count from 1: subtract 1"
-    return "drop rows to be ignored before fitting"
 
 
 def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -> Floats:
@@ -733,12 +729,9 @@ def by_column(
 def names_for(labels: object, classes: Sequence[object] | None) -> list[Any] | None:
     """Return the class names to look labels up in; only words are names, numbers are columns."""
     array = None if classes is None else as_array(labels)
-    words = is_numpy(array) and array.dtype.kind in "UOT" and any(map(_is_word, array.flat))
-    return list(classes) if words and classes is not None else None
-
-
-def _is_word(label: object) -> bool:
-    return isinstance(label, str)
+    if classes is None or not is_numpy(array) or array.dtype.kind not in "UOT":
+        return None
+    return list(classes) if any(isinstance(label, str) for label in array.flat) else None
 
 
 def _columns(n_classes: int) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from temperance._core.checks import NotIdentified
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.problem import Logits, logit_scale, thin
 from temperance.calibrate.solve import match_mix
+from temperance.methods.confidence import temperature_of_accuracy
 from temperance.supervised.temperature import fit_temperature
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Source:
     mix : array of shape (K,)
         Class shares.
     temperature : float
-        Of `fit_temperature`; 1 where it is not identified.
+        Of `fit_temperature`; where it is not identified, of the accuracy.
     identified : bool
         Whether it is.
     prototypes : array of shape (classes with a row, K)
@@ -278,7 +279,7 @@ class Source:
         try:
             temperature, identified = fit_temperature(rows.finite, labels).temperature, True
         except NotIdentified:
-            temperature, identified = 1.0, False
+            temperature, identified = temperature_of_accuracy(rows.finite, labels), False
         return cls(
             rows=rows,
             labels=labels,

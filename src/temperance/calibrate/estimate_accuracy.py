@@ -31,6 +31,7 @@ from temperance.calibrate.problem import Logits
 from temperance.data import as_rows
 from temperance.data.given import draw_rows, read_source
 from temperance.methods.atc import estimate_atc, negative_entropy
+from temperance.methods.confidence import temperature_of_accuracy
 from temperance.methods.cot import estimate_cot, estimate_cott
 from temperance.methods.doc import estimate_doc
 from temperance.supervised.temperature import fit_temperature
@@ -114,7 +115,7 @@ def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample
     try:
         temperature = fit_temperature(*source).temperature
     except NotIdentified:
-        temperature = 1.0
+        temperature = temperature_of_accuracy(*source)
     if method == "cot":
         return estimate_cot(z, q, temperature)
     if method == "cott":

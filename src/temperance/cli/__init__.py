@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run_app"]
 
-DONE, REFUSED, BAD, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
+DONE, REFUSED, BAD, DEFECT, INTERRUPTED, UNREAD = 0, 1, 2, 70, 130, 141
 DEBUG = "--debug"
 
 
@@ -88,7 +88,7 @@ def _code_of(error: BaseException) -> int:
         return _complain("interrupted; no file was changed.", INTERRUPTED)
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return UNREAD  # as a shell says it: 0 would pass a gate that was missed
     if isinstance(error, OSError) and error.strerror is not None:  # of the machine, not of ours
         name = "the output" if error.filename is None else ascii(os.fsdecode(error.filename))
         return _complain(f"{name}: {error.strerror}.", BAD)

@@ -92,6 +92,7 @@ def calibrate(
     seed
         Of the rows that are drawn from a large file.
     """
+    from temperance import InputError
     from temperance import calibrate as fit
     from temperance import report as page
     from temperance.cli import inputs, methods, output
@@ -99,7 +100,8 @@ def calibrate(
     inputs.check_share(min_accuracy, "--min-accuracy")
     inputs.check_share(max_ece, "--max-ece")
     inputs.check_share(max_error, "--max-error", open_low=True)
-    inputs.check_report_words(report, title, model)
+    if report is None and (title is not None or model is not None):
+        raise InputError("--title and --model are words of the report. Add --report FILE.")
     content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
@@ -116,7 +118,7 @@ def calibrate(
     with output.working("calibrating"):
         calibration = fit(
             rows.logits,
-            inputs.read_prior(prior, rows, before, names),
+            inputs.read_prior(prior, rows, before),
             inputs.pair_of(before),
             labelled=inputs.pair_of(some),
             features=inputs.read_features(features),
@@ -285,7 +287,7 @@ def evaluate(
     with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)
-    groups = methods.count_groups(rows)
+    groups = None if rows.groups is None else len(set(rows.groups.tolist()))
     gates = methods.gates(after or before, max_ece, min_accuracy)
     failed = [gate.says() for gate in gates if gate.missed]
     if json:

@@ -39,14 +39,9 @@ def read_table(
     table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
     if labels is None:
         return table
-    return replace(table, labels=read_labels(labels))
-
-
-def read_labels(path: Path) -> NDArray[Any]:
-    """Read labels that lie in a ``.npy`` file of their own."""
-    if path.suffix != ".npy":
-        raise InputError(f"--labels must name a .npy file. Got {shown_path(path)}.")
-    return formats.read_array(path)
+    if labels.suffix != ".npy":
+        raise InputError(f"--labels must name a .npy file. Got {shown_path(labels)}.")
+    return replace(table, labels=formats.read_array(labels))
 
 
 def read_labelled(
@@ -107,7 +102,6 @@ def read_prior(
     text: str | None,
     target: formats.Table,
     source: formats.Table | None,
-    names: list[str] | None = None,
 ) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
@@ -124,7 +118,7 @@ def read_prior(
             raise InputError("--prior source needs a --source, whose class mix it takes.")
         return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
     if text.endswith(".json"):
-        return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
+        return _prior_of(_json(Path(text)), text)
     try:
         plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
         return np.array([float(part) for part in plain.split(b",")])
@@ -133,27 +127,13 @@ def read_prior(
         raise InputError(f"{msg} {text[:80]!a}.") from None
 
 
-def _prior_of(value: Any, names: list[str], name: str) -> Any:
+def _prior_of(value: Any, name: str) -> Any:
+    """Return what a JSON file holds; the library checks names and numbers."""
     if isinstance(value, dict) and "about" in value:
-        return about(_prior_of(value["about"], names, name), value.get("rows", 100))
-    if isinstance(value, dict):
-        strange = sorted(set(value) - set(names))
-        missing = [c for c in names if c not in value]
-        if strange or missing:
-            wrong = (
-                f"names {strange[0][:80]!r}, which is none of them"
-                if strange
-                else f"lacks {missing[0]!r}"
-            )
-            raise InputError(f"{name} must name each class of the logits once. It {wrong}.")
-        value = [value[c] for c in names]
-    if not isinstance(value, list):
+        return about(value["about"], value.get("rows", 100))
+    if not isinstance(value, (dict, list)):
         raise InputError(f"{name} must hold a list of numbers or an object by class name.")
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        msg = f"{name} must hold numbers, one per class, or ranges [low, high]."
-        raise InputError(msg) from None
+    return value
 
 
 def _json(path: Path) -> Any:
@@ -280,12 +260,6 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except (OSError, ValueError):  # one of them is not there
         return False
-
-
-def check_report_words(report: Path | None, *words: str | None) -> None:
-    """Refuse words for a report that is not asked for."""
-    if report is None and any(word is not None for word in words):
-        raise InputError("--title and --model are words of the report. Add --report FILE.")
 
 
 def check_share(value: float | None, name: str, *, open_low: bool = False) -> None:

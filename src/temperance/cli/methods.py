@@ -62,11 +62,6 @@ def measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
     }
 
 
-def count_groups(rows: Table) -> int | None:
-    """Return in how many groups the rows fall, or None where they have no groups."""
-    return None if rows.groups is None else len(np.unique(rows.groups))
-
-
 class Gate(NamedTuple):
     """What was demanded of a metric, and what was measured or estimated."""
 

@@ -113,7 +113,7 @@ class ParquetBlocks:
         found, wanted = set(part.schema.names), set(self.columns)
         named = {name for name in found if has_columns([name], self.prefix)}
         has = {name for name in others if name in self.schema.names}
-        missing = sorted(wanted - found, key=_by_number) + sorted(has - found)
+        missing = sorted(wanted - found, key=lambda name: (len(name), name)) + sorted(has - found)
         beyond = sorted(named - wanted) + sorted((set(others) & found) - has)
         if missing or beyond:
             what = f"lacks {missing[0]!a}" if missing else f"has {beyond[0]!a} besides"
@@ -216,7 +216,3 @@ class ParquetBlocks:
                 for column in found:
                     self._kind(Part(file, None, schema, 0), column)
         return [whole]
-
-
-def _by_number(column: str) -> tuple[int, str]:
-    return len(column), column

@@ -154,10 +154,6 @@ class Rows(ABC):
         """Return the number of threads for one pass; 1 where blocks come one after the other."""
         return 1
 
-    def exceeds(self, elements: int) -> bool:
-        """Return whether there are more logits than that, reading no further than needed."""
-        return self.n * self.n_classes > elements
-
     def draw(self, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
         """Return the numbers of at most ``n_rows`` rows, drawn without repetition, in order."""
         n = self.n
@@ -243,10 +239,6 @@ class MappedRows(Rows):
     def n(self) -> int:
         """Return the number of rows."""
         return self.rows.n
-
-    def exceeds(self, elements: int) -> bool:
-        """Ask the rows themselves."""
-        return self.rows.exceeds(elements)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the rows, mapped."""
@@ -399,7 +391,8 @@ class ArrayRows(Rows):
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
         held = is_numpy(self.logits) and self._file is None
-        return n_threads() if held and self.exceeds(THREADED_ELEMENTS) else 1
+        large = self.n * self.n_classes > THREADED_ELEMENTS
+        return n_threads() if held and large else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""

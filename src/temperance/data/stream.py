@@ -7,6 +7,7 @@ block, or one of the user's where that is larger, is in memory at a time.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, final
@@ -48,11 +49,12 @@ class StreamRows(Rows):
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
         if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
-        self._begun: Iterator[Any] | None = _going_on([first], items)  # the first pass
+        self._begun: Iterator[Any] | None = itertools.chain([first], items)  # the first pass
         z, y, w = _columns(first, name)
         self.n_classes = int(checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
-        self.soft = y is not None and _is_soft(y)
+        given = None if y is None else as_array(y)
+        self.soft = given is not None and given.ndim == 2 and min(given.shape) > 1
 
     @property
     def n(self) -> int:
@@ -63,20 +65,6 @@ class StreamRows(Rows):
 
     def _n_blocks(self) -> int:
         return 0 if self._n is None else super()._n_blocks()
-
-    def exceeds(self, elements: int) -> bool:
-        """Return whether there are more logits than that, reading no further than needed."""
-        if self._n is not None:
-            return super().exceeds(elements)
-        items, read, seen = self._items(), list[Any](), 0
-        for item in items:
-            block = self._read(item, 0)
-            seen += 0 if block is None else block.n * self.n_classes
-            read.append(item)
-            if seen > elements:
-                break
-        self._begun = _going_on(read, items)
-        return seen > elements
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in blocks of the usual size; the first pass checks and samples them."""
@@ -140,8 +128,13 @@ class StreamRows(Rows):
             return None
         z = checks.check_logits(z, self._name)
         n, k = (int(size) for size in z.shape)
+        first = (self.n_classes, self.labelled, self._weighted)
         form = (k, y is not None, w is not None)
-        _check_alike(form, (self.n_classes, self.labelled, self._weighted))
+        if form != first:
+            raise InputError(
+                f"blocks must be alike: of {_form(*first)}, as the first is. Got one of "
+                f"{_form(*form)}."
+            )
         return Block(
             to_numpy(z) if on_host(z) else detached(z),
             None
@@ -149,13 +142,6 @@ class StreamRows(Rows):
             else checks.check_labels(y, n, k, checks.names_for(y, self._classes), start=start),
             None if w is None else checks.check_weights(w, n, start),
         )
-
-
-def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
-    """Yield the blocks already read, dropping each, and then the other blocks."""
-    while read:
-        yield read.pop(0)
-    yield from items
 
 
 def _nothing(_: Block) -> Totals:
@@ -176,21 +162,9 @@ def _columns(item: Any, name: str) -> tuple[Any, Any, Any]:
     return z, y, w
 
 
-def _is_soft(labels: object) -> bool:
-    array = as_array(labels)
-    return array is not None and array.ndim == 2 and min(array.shape) > 1
-
-
 def _is_empty(z: Any) -> bool:
     """Whether a block has no rows: a partition, or a batch, of which nothing was left."""
     return len(getattr(z, "shape", ())) == 2 and z.shape[0] == 0
-
-
-def _check_alike(got: tuple[int, bool, bool], first: tuple[int, bool, bool]) -> None:
-    if got != first:
-        raise InputError(
-            f"blocks must be alike: of {_form(*first)}, as the first is. Got one of {_form(*got)}."
-        )
 
 
 def _form(n_classes: int, labelled: bool, weighted: bool) -> str:

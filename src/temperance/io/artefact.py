@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -177,7 +178,7 @@ def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -
     names = None if classes is None else _names(classes, fitted.n_classes)
     k = fitted.n_classes if names is None else len(names)
     q = None if prior is None else checks.check_prior(prior, k or _length(prior))
-    if fitted_on is not None and not _is_sha256(fitted_on):
+    if fitted_on is not None and not re.fullmatch("[0-9a-f]{64}", str(fitted_on)):
         msg = f"fitted_on must be a sha256, as fingerprint() returns. Got {fitted_on!r} instead."
         raise InputError(msg)
     return {
@@ -210,10 +211,6 @@ def _length(values: object) -> int:
         return len(cast("Any", values))
     except TypeError:  # no sequence, or an array without dimensions
         return 0
-
-
-def _is_sha256(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], object]] = {"map": _read_map}

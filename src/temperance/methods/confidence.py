@@ -25,6 +25,7 @@ from temperance.maps import Temperature
 MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
 GAP_QUANTILE = 0.1  # quantile of the gaps
 MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
+MIN_OVER_CHANCE = 1.2  # accuracy over 1/K, so that T stays finite
 
 
 def mean_confidence(logits: NDArray[Any], temperature: float) -> float:
@@ -57,6 +58,23 @@ def solve_confidence(logits: NDArray[Any], accuracy: float) -> float:
         return mean_confidence(logits, temperature) - accuracy
 
     return root_in_scale(excess, margin / MAX_RATIO, margin * MAX_RATIO, tolerance=1e-9).x
+
+
+def temperature_of_accuracy(logits: NDArray[Any], labels: NDArray[np.int64]) -> float:
+    """Return T of labelled rows that do not identify it.
+
+    Where the labels tell nothing of the logits, the mean confidence is the accuracy, a little above
+    chance, so that T has the unit of the logits. Rows that are all right, such as rows of the
+    training, have T = 1: a sharper model would be believed on the shifted rows too.
+    """
+    right = logits.argmax(axis=1) == labels
+    if right.all():
+        return 1.0
+    try:
+        least = MIN_OVER_CHANCE / logits.shape[1]
+        return solve_confidence(logits, max(float(right.mean()), least))
+    except NotIdentified:  # constant logits
+        return 1.0
 
 
 def match_confidence(

@@ -78,7 +78,8 @@ def estimate_prior(
     share = np.bincount(y, minlength=p.shape[1]) / len(y)
     if method == "em":
         return _em(p, share)
-    w = _bbse(p, ps, y) if method == "bbse" else _rlls(p, ps, y)
+    c, mean = _joint(ps, y), p.mean(axis=0)
+    w = _least_squares(c, mean) if method == "bbse" else _rlls(c, mean, len(y))
     q = np.maximum(w, 0) * share
     return q / q.sum() if q.sum() > 0 else share
 
@@ -119,22 +120,18 @@ def _joint(ps: Floats, y: NDArray[np.int64]) -> Floats:
     return c / len(y)
 
 
-def _bbse(p: Floats, ps: Floats, y: NDArray[np.int64]) -> Floats:
-    return _least_squares(_joint(ps, y), p.mean(axis=0))
-
-
 def _least_squares(c: Floats, b: Floats) -> Floats:
     """Return w with the smallest norm among those that minimise |C w - b|."""
     return np.asarray(np.linalg.lstsq(c, b, rcond=1e-8)[0], dtype=np.float64)
 
 
-def _rlls(p: Floats, ps: Floats, y: NDArray[np.int64]) -> Floats:
+def _rlls(c: Floats, mean: Floats, n: int) -> Floats:
     from scipy.optimize import minimize
 
-    c, k = _joint(ps, y), p.shape[1]
-    b = p.mean(axis=0) - c.sum(axis=1)
+    k = len(c)
+    b = mean - c.sum(axis=1)
     log = np.log(2 * k / CONFIDENCE)
-    error = 2 * log / (3 * len(y)) + np.sqrt(2 * log / len(y)) / np.sqrt(k)
+    error = 2 * log / (3 * n) + np.sqrt(2 * log / n) / np.sqrt(k)
 
     def objective(theta: Floats) -> float:
         return float(np.linalg.norm(c @ theta - b) + error * np.linalg.norm(theta))

@@ -22,11 +22,11 @@ from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified
 from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 from temperance.maps import Temperature
-from temperance.methods.confidence import mean_confidence, solve_confidence
+from temperance.methods.confidence import MIN_OVER_CHANCE, mean_confidence, solve_confidence
 from temperance.methods.importance_weights import read_weighted
 from temperance.supervised.temperature import fit_temperature
 
-MIN_OVER_CHANCE, MAX_ACCURACY = 1.2, 1 - 1e-4  # bounds of the accuracy, so that T stays finite
+MAX_ACCURACY = 1 - 1e-4  # so that T stays finite
 
 
 def fit_transcal(

@@ -217,7 +217,7 @@ def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
 
 def _held_odds(rows: Rows) -> tuple[Floats, NDArray[np.int64]] | None:
     """Return log-odds and predicted class counts of rows in memory, None where they are many."""
-    if not isinstance(rows, ArrayRows) or rows.exceeds(HELD_LOGITS):
+    if not isinstance(rows, ArrayRows) or rows.n * rows.n_classes > HELD_LOGITS:
         return None
     rows.reduce(lambda _: ())  # the first pass looks for NaN
     return kernels.non_predicted_log_odds(to_numpy(rows.logits))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from temperance._core.checks import InputError, check_number
-from temperance.monitor.window import LASTING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from temperance._core.stats import Interval
-    from temperance.monitor.change import Change
-    from temperance.monitor.window import Estimates
+from temperance._core.stats import Interval
+from temperance.monitor.change import Change
+from temperance.monitor.window import LASTING, Estimates
 
 SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
 """Estimated loss, as a share of the rows, from which an alarm is called so."""
@@ -54,8 +50,8 @@ class Limits:
         """Raise for a limit on the recall of a class that is not there."""
         for name in self.recall:
             if name not in classes:
-                shown = ", ".join(classes[:5])
-                msg = f"limits.recall must name classes of the model: {shown}, … Got {name!r}."
+                shown = ", ".join([*classes[:5], *(["…"] if len(classes) > 5 else [])])
+                msg = f"limits.recall must name classes of the model: {shown}. Got {name!r}."
                 raise InputError(msg)
 
     def of(self, accuracy: Any, ece: Any, recall: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

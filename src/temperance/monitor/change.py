@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtri
 
@@ -32,10 +33,7 @@ from temperance.calibrate.accuracy import Source
 from temperance.calibrate.problem import Logits
 from temperance.data.given import LabelledSample
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+Vector = NDArray[np.float64]
 
 ALLOWED = 1.0  # standard errors per window that are let pass: changes of interest are larger
 TOLERATED = 0.01  # change of a mean rank (0.5 at home) that does not matter, however certain

@@ -6,11 +6,13 @@ import base64
 import datetime as dt
 import hashlib
 import io
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import InputError, check_classes, check_number, check_same_classes
@@ -21,25 +23,16 @@ from temperance.calibrate.problem import Prior, as_prior
 from temperance.calibrate.result import Calibration
 from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
+from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.io import artefact
-from temperance.maps import IDENTITY
+from temperance.maps import IDENTITY, Map
 from temperance.monitor import export, state
 from temperance.monitor.alarms import Alarm, Limits
 from temperance.monitor.change import Ranks
 from temperance.monitor.reference import Reference
+from temperance.monitor.state import Record
 from temperance.monitor.timeline import Timeline, instant, moment, place_of
 from temperance.monitor.window import CLASSES, SHARED, Window, describe, interval, slim, widened
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
-    from temperance.maps import Map
-
-    Record = dict[str, Any]
 
 MOST_CLASSES = 2_000  # for which expected metrics exist
 MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them
@@ -127,6 +120,9 @@ class Monitor:
             raise InputError(f"{msg}: a reference of fewer rows tells no change from chance.")
         mix = None if prior is None else as_prior(prior, k, names)
         check_number(false_alarms_per, "false_alarms_per", low=1, high=1e9)
+        if not isinstance(limits, Limits | None):
+            msg = "limits must be like temperance.Limits(accuracy=0.85). Got"
+            raise InputError(f"{msg} {type(limits).__name__} instead.")
         self._open(
             {
                 "format": state.FORMAT,
@@ -169,8 +165,8 @@ class Monitor:
         ----------
         logits : array of shape (n, K) or rows, or None
             The model's own logits. None where only labels of an earlier window are added; they
-            then count for the accuracy and the recall. With the rows of that window they count for
-            everything.
+            then count for accuracy, calibration error and recall. With the rows of that window they
+            count for everything.
         at : date or datetime, or a string in ISO 8601, optional
             Of the window; windows may come in any order. The present without it.
         segments : array of shape (n,), or dict of such arrays by column, optional

@@ -16,23 +16,19 @@ Kolmogorov and Smirnov).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from temperance.calibrate.accuracy import POINT_WEIGHTS, POINTS, log_odds
 from temperance.calibrate.constants import NUMERICAL
 from temperance.calibrate.problem import Logits
+from temperance.calibrate.result import Calibration
 from temperance.calibrate.solve import match_confidence
-from temperance.monitor.change import Ranks, residual
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.result import Calibration
-    from temperance.data.given import LabelledSample
-    from temperance.monitor.change import Tally
+from temperance.data.given import LabelledSample
+from temperance.monitor.change import Ranks, Tally, residual
 
 SHIFT = 0.1  # change of a mean rank that a shift brings (0.5 at home)
 SHAPE = 0.1  # distance beyond chance from which logits are no rescaled ones

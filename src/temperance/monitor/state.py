@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from temperance._core.checks import InputError
 from temperance._core.files import opened, shown_path
@@ -26,12 +28,8 @@ try:
 except ImportError:  # Windows has no such locks: let one process write at a time there
     fcntl = None
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-
-    Record = dict[str, Any]
-    Records = dict[str, Record]
+Record = dict[str, Any]
+Records = dict[str, Record]
 
 FORMAT, VERSION = "temperance-monitor", 1
 HEAD, MIDDLE = b'{"sha256":"', b'","record":'

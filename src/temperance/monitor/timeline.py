@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from temperance._core.checks import InputError
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.result import Finding
-from temperance.monitor.alarms import SEVERITIES, ring, unlike_whole
+from temperance.monitor.alarms import SEVERITIES, Limits, ring, unlike_whole
 from temperance.monitor.change import Chart, Ranks, Tally
+from temperance.monitor.state import Record
 from temperance.monitor.window import LASTING, Estimates, Window, doubted, read, with_labels
-
-if TYPE_CHECKING:
-    from temperance.monitor.alarms import Limits
-
-    Record = dict[str, Any]
 
 SEVERITY = list(SEVERITIES)
 

@@ -227,9 +227,25 @@ def with_labels(held: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
         findings.insert(0, found("TP407", **right))
     return held | {
         "accuracy": accuracy,
+        "ece": _error_after(held, accuracy),
         "recall": held["recall"] | recall,
         "findings": tuple(findings),
     }
+
+
+def _error_after(held: dict[str, Any], accuracy: Interval) -> Interval | None:
+    """Return the calibration error that goes with a new accuracy.
+
+    The error is at least the distance of mean confidence and accuracy; what it was estimated to be
+    beyond that distance stays.
+    """
+    before, ece, confidence = held["accuracy"], held["ece"], held["confidence"]
+    if before is None or ece is None:
+        return ece
+    beyond = max(ece.value - abs(confidence - before.value), 0.0)
+    value, *ends = (abs(confidence - share) for share in accuracy)
+    low = 0.0 if accuracy.low < confidence < accuracy.high else min(ends)
+    return Interval(min(value + beyond, 1.0), low, min(max(ends) + beyond, 1.0))
 
 
 def doubted(window: Window, home: float) -> Window:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from temperance._core.checks import InputError
 from temperance.calibrate.result import Audit, Calibration
-from temperance.io.formats import replacing
+from temperance.io.atomic import write_bytes
 
 if TYPE_CHECKING:
     import jinja2
@@ -61,11 +61,10 @@ def to_html(
     """
     from temperance.report.context import MAX_ERROR, page_facts
 
-    facts = page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR)
-    text = template("report.html.jinja").render(facts)
+    page = template("report.html.jinja")  # before any drawing, which needs what templates need
+    text = page.render(page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR))
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
 
 

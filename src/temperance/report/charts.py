@@ -13,24 +13,15 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-class Bar(NamedTuple):
-    """A bar of a histogram: left edge, width and height in per cent."""
-
-    x: float
-    width: float
-    height: float
-
-
 class Histogram(NamedTuple):
     """How sure the model is, row by row, with its mean and how often it is right."""
 
     name: str
     look: str
-    bars: list[Bar]
-    tallest: str
+    counts: list[int]
     confidence: float
     accuracy: Sequence[float] | None
-    words: str
+    measured: bool = False
 
 
 class RiskChart(NamedTuple):
@@ -57,43 +48,15 @@ def histograms(calibration: Calibration) -> list[Histogram]:
     counts, source = facts["histograms"], facts.get("source")
     found: list[Histogram] = []
     if source and counts.get("source"):
-        measured = [source["accuracy"]] * 3
-        found.append(
-            _histogram("Labelled source", "source", counts, source["confidence"], measured)
-        )
-        words = (
-            f"{percent(source['confidence'])} sure, right {percent(source['accuracy'])} (measured)"
-        )
-        found[0] = found[0]._replace(words=words)
-    pairs = [("Target, the model's own confidence", "target_before", facts["accuracy_before"])]
+        right, sure = [source["accuracy"]] * 3, source["confidence"]
+        found.append(Histogram("Labelled source", "source", counts["source"], sure, right, True))
+    parts = {"before": ("the model's own confidence", facts["accuracy_before"])}
     if facts["method"] != "identity":
-        known = calibration.accuracy
-        after = None if known is None else list(known)
-        pairs.append((f"Target, {applied_name(calibration)}", "target_after", after))
-    for name, key, accuracy in pairs:
-        mean = facts["confidence_" + key.removeprefix("target_")]
-        found.append(_histogram(name, key, counts, mean, accuracy))
+        parts["after"] = (applied_name(calibration), calibration.accuracy)
+    for look, (name, accuracy) in parts.items():
+        sure = facts[f"confidence_{look}"]
+        found.append(Histogram(f"Target, {name}", look, counts[f"target_{look}"], sure, accuracy))
     return found
-
-
-def _histogram(
-    name: str, key: str, counts: dict[str, Any], mean: float, accuracy: Sequence[float] | None
-) -> Histogram:
-    edges, heights = counts["edges"], counts[key]
-    total, top = max(sum(heights), 1), max(*heights, 1)
-    bars = [
-        Bar(100 * left, 100 * (right - left), 100 * height / top)
-        for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True)
-        if height
-    ]
-    right = (
-        f"right {between(accuracy)} (estimated)"
-        if accuracy is not None
-        else "how often right: not known"
-    )
-    words = f"{percent(mean)} sure, {right}"
-    look = key.removeprefix("target_")
-    return Histogram(name, look, bars, percent(top / total), mean, accuracy, words)
 
 
 def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from temperance._core.stats import Interval
-from temperance.io.formats import replacing
-from temperance.monitor import Monitor, Window
+from temperance.io.atomic import write_bytes
+from temperance.monitor import Alarm, Monitor, Window
 from temperance.monitor.timeline import instant
 from temperance.report import template
 from temperance.report.charts import TOPS
@@ -54,14 +54,22 @@ def monitor_html(
         windows=windows,
         rang=next((window for window in reversed(windows) if window.alarms), None),
         colours=COLOURS,
+        sentences=_sentences,
         charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
         segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
         mix=_mix(windows, places),
     )
     if path is not None:
-        with replacing(path) as file:
-            file.write(text.encode())
+        write_bytes(path, text.encode())
     return text
+
+
+def _sentences(alarm: Alarm) -> list[str]:
+    """Return the first sentence of an alarm, and the others; a broken limit has one sentence."""
+    if alarm.kind == "limit":
+        return [alarm.text]
+    first, stop, others = alarm.text.partition(". ")
+    return [first + stop.strip(), *([others] if others else [])]
 
 
 def _places(windows: Sequence[Window]) -> list[float]:

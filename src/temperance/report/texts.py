@@ -86,17 +86,15 @@ def gain_sentence(calibration: Calibration) -> str:
     if share is None:
         return ""
     shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
-    enough = "" if calibration.verdict == "improved" else f", {_why_not(share)}"
+    enough = ", but the gain is expected to be small"
+    if calibration.verdict == "improved":
+        enough = ""
+    elif share < POLICY.improved_probability:
+        enough = ", which is not certain enough to promise a gain"
     return (
         "The probability that the calibrated probabilities are better than the model's own is "
         f"{shown}{enough}."
     )
-
-
-def _why_not(share: float) -> str:
-    if share < POLICY.improved_probability:
-        return "which is not certain enough to promise a gain"
-    return "but the gain is expected to be small"
 
 
 def to_do(calibration: Calibration) -> str:
@@ -196,8 +194,8 @@ def measured(audit: dict[str, Any]) -> str:
     n = f"{audit['n']:,} row{'' if audit['n'] == 1 else 's'}"
     said = (
         f"The labels of {n} put the accuracy at {between(audit['accuracy'])} and "
-        f"the gap between confidence and accuracy at {percent(audit['ece_after'][0])}, against "
-        f"{percent(audit['ece_before'][0])} before."
+        f"the gap between confidence and accuracy at {between(audit['ece_after'])}, against "
+        f"{between(audit['ece_before'])} before."
     )
     if audit["n"] < ROWS_TO_AUDIT:
         few = f"ewer than {ROWS_TO_AUDIT} rows are too few to tell: label more."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import NDArray
 
 from temperance.calibrate.result import Calibration
-from temperance.io.formats import replacing
+from temperance.io.atomic import write_bytes
 from temperance.maps import Map
 from temperance.report.displays.style import COLUMN, new_axes, pyplot, styled, svg_of
 
@@ -64,6 +64,5 @@ class Display(ABC):
         finally:
             pyplot().close(ax.figure)
         if path is not None:
-            with replacing(path) as file:
-                file.write(text.encode())
+            write_bytes(path, text.encode())
         return text
