@@ -195,6 +195,10 @@ OPEN = {
         "ten members, ll-Dropout and SVI of the recipe that MNIST has, an hour of one core; "
         "`temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
     ),
+    "All records from one revision": (
+        "two to three hours of one core; `temperance-lab reproduce all --data DIR` into an empty "
+        "directory. A test lane measures cheap rows again"
+    ),
     "Foreign and attacked pictures on CIFAR-10": (
         "five small networks, half an hour of one core; `temperance-lab reproduce foreign --cells "
         "CIFAR10 --data DIR`"

@@ -57,7 +57,7 @@ def of_moments(m, z, y, w, rng):
 
 def of_evaluation(m, z, y, w, rng):
     found = m.evaluation_sums(z, y, w if rng.random() < 0.5 else None, EDGES)
-    return [found.weight, found.correct, found.brier, *found.bins.ravel()]
+    return [*found.scores[[0, 1, 3]], *found.bins.ravel()]
 
 
 def of_residuals(m, z, y, w, rng):

@@ -411,8 +411,7 @@ def evaluation_sums(logits, labels, weight, edges) -> EvaluationSums:
     scores, bins, reach = evaluation(logits, labels, weight, edges)
     if math.isnan(reach) or not (reach <= LARGEST or are_sound(logits)):
         return EvaluationSums.invalid(edges.size - 1)
-    n, correct, nll, brier = scores.tolist()
-    return EvaluationSums(n, correct, nll, brier, bins.T, weight is not None)
+    return EvaluationSums(scores, bins.T, weight is not None)
 
 
 # ------------------------------------------------------------------------- vector and matrix

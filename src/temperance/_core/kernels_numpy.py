@@ -200,10 +200,10 @@ def evaluation_sums(
     bins = bin_sums(confidence, correct, weight, edges)
     with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
         if weight is None:
-            n, scores = float(confidence.size), [float(c.sum()) for c in (correct, nll, brier)]
+            scores = [confidence.size, correct.sum(), nll.sum(), brier.sum()]
         else:
-            n, scores = float(weight.sum()), [float(weight @ c) for c in (correct, nll, brier)]
-    return EvaluationSums(n, scores[0], scores[1], scores[2], bins, weight is not None)
+            scores = [weight.sum(), weight @ correct, weight @ nll, weight @ brier]
+    return EvaluationSums(np.array(scores, np.float64), bins, weight is not None)
 
 
 def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:

@@ -12,32 +12,27 @@ from temperance._core.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSums:
-    """Sums of the scores of rows, and of confidence and correctness by bins; ``+`` adds rows."""
+    """Sums of the scores of rows, and of confidence and correctness by bins; ``+`` adds rows.
 
-    weight: float
-    correct: float
-    nll: float
-    brier: float
+    All are NaN where a logit was not finite or too large, or a label had no column.
+    """
+
+    scores: Floats
+    """Shape (4,): weight, correctness, NLL and Brier score."""
     bins: Floats
     """Shape (3, n_bins): weight, confidence and correctness of the rows of each bin."""
     weighted: bool
-    are_valid: bool = True
-    """False where a logit was not finite or too large, or a label had no column; sums are NaN."""
 
     def __add__(self, other: EvaluationSums) -> EvaluationSums:
-        return EvaluationSums(
-            self.weight + other.weight,
-            self.correct + other.correct,
-            self.nll + other.nll,
-            self.brier + other.brier,
-            self.bins + other.bins,
-            self.weighted or other.weighted,
-            self.are_valid and other.are_valid,
-        )
+        weighted = self.weighted or other.weighted
+        return EvaluationSums(self.scores + other.scores, self.bins + other.bins, weighted)
+
+    @property
+    def are_valid(self) -> bool:
+        """Whether all rows were fit to compute with."""
+        return not math.isnan(self.scores[0])
 
     @classmethod
     def invalid(cls, n_bins: int) -> EvaluationSums:
         """Return sums of rows with values that cannot be computed with."""
-        nothing = np.full((3, n_bins), math.nan)
-        n = math.nan
-        return cls(n, n, n, n, nothing, weighted=False, are_valid=False)
+        return cls(np.full(4, math.nan), np.full((3, n_bins), math.nan), weighted=False)

@@ -118,7 +118,7 @@ def calibrate(
     with output.working("calibrating"):
         calibration = fit(
             rows.logits,
-            inputs.read_prior(prior, rows, before, names),
+            inputs.read_prior(prior, rows, before),
             inputs.pair_of(before),
             labelled=inputs.pair_of(some),
             features=inputs.read_features(features),

@@ -102,7 +102,6 @@ def read_prior(
     text: str | None,
     target: formats.Table,
     source: formats.Table | None,
-    names: list[str] | None = None,
 ) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
@@ -119,7 +118,7 @@ def read_prior(
             raise InputError("--prior source needs a --source, whose class mix it takes.")
         return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
     if text.endswith(".json"):
-        return _prior_of(_json(Path(text)), names or [str(i) for i in range(k)], text)
+        return _prior_of(_json(Path(text)), text)
     try:
         plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
         return np.array([float(part) for part in plain.split(b",")])
@@ -128,27 +127,13 @@ def read_prior(
         raise InputError(f"{msg} {text[:80]!a}.") from None
 
 
-def _prior_of(value: Any, names: list[str], name: str) -> Any:
+def _prior_of(value: Any, name: str) -> Any:
+    """Return what a JSON file holds; the library checks names and numbers."""
     if isinstance(value, dict) and "about" in value:
-        return about(_prior_of(value["about"], names, name), value.get("rows", 100))
-    if isinstance(value, dict):
-        strange = sorted(set(value) - set(names))
-        missing = [c for c in names if c not in value]
-        if strange or missing:
-            wrong = (
-                f"names {strange[0][:80]!r}, which is none of them"
-                if strange
-                else f"lacks {missing[0]!r}"
-            )
-            raise InputError(f"{name} must name each class of the logits once. It {wrong}.")
-        value = [value[c] for c in names]
-    if not isinstance(value, list):
+        return about(value["about"], value.get("rows", 100))
+    if not isinstance(value, (dict, list)):
         raise InputError(f"{name} must hold a list of numbers or an object by class name.")
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        msg = f"{name} must hold numbers, one per class, or ranges [low, high]."
-        raise InputError(msg) from None
+    return value
 
 
 def _json(path: Path) -> Any:

@@ -74,7 +74,7 @@ def start(
             raise InputError(f"--min-recall must be like melanoma=0.9. Got {text!a}.") from None
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(source, classes, None, content=content)
-    mix = inputs.read_prior(prior, rows, rows, rows.classes)
+    mix = inputs.read_prior(prior, rows, rows)
     limits = Limits(min_accuracy, max_ece, recall)
     pair = inputs.pair_of(rows)
     Monitor(pair, mix, rows.classes, limits, false_alarms_per).save(state)

@@ -51,8 +51,8 @@ class Scores:
     @classmethod
     def from_sums(cls, sums: EvaluationSums, n_classes: int) -> Scores:
         """Return the scores among the sums of a pass; without weights ``weight`` is an integer."""
-        weight = sums.weight if sums.weighted else int(sums.weight)
-        return cls(n_classes, weight, sums.correct, sums.nll, sums.brier)
+        weight, correct, nll, brier = sums.scores.tolist()
+        return cls(n_classes, weight if sums.weighted else int(weight), correct, nll, brier)
 
     def __add__(self, other: Scores) -> Scores:
         checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
