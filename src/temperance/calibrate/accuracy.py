@@ -128,8 +128,8 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
         similar = share_similar(target, source, weight, error)
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
         moved = share_similar(Logits.of(target.z + t * bias), source, weight, error)
-        rise = np.tanh(log_odds(moved) - log_odds(similar))
-        shifted = float(expit(logit(f.shifted) - f.offset * rise))
+        rise = float(np.tanh(log_odds(moved) - log_odds(similar)))
+        shifted = float(expit(log_odds(f.shifted) - f.offset * rise))
         others = np.array([f.calibrated, f.rescaled])
         weights = np.r_[(1 - shifted) * others / others.sum(), shifted]
     else:

@@ -159,11 +159,16 @@ def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> Bi
         return float(loss.mean()), gradient
 
     passes = int(np.clip(NUMERICAL.projected_elements // z.size, 10, 100))
-    options = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": passes}
-    theta = np.r_[np.log(start.temperature), start.bias if bias else []]
+    theta: Matrix = np.r_[np.log(start.temperature), start.bias if bias else []]
     for robustness in (0.0, FITTED.robustness):
-        theta = minimize(
-            expected_loss, theta, robustness, jac=True, method="L-BFGS-B", options=options
-        ).x
+        solved = minimize(
+            expected_loss,
+            theta,
+            (robustness,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 1e-14, "gtol": 1e-8, "maxiter": passes},
+        )
+        theta = cast("Matrix", solved.x)
     b = theta[1:] - theta[1:].mean() if bias else np.zeros(k)
     return BiasAt(float(np.exp(theta[0])), np.clip(b, -LARGEST_BIAS, LARGEST_BIAS))
