@@ -69,10 +69,8 @@ def test_the_nearest_map_to_a_mixture_has_the_least_divergence(target, moves):
     mixture = 0.5 * rows.probabilities(2.0) + 0.5 * rows.probabilities(8.0, np.eye(5)[0])
 
     def divergence(x):
-        """Return the expected density power divergence (Basu et al., 1998)."""
-        p, beta = rows.probabilities(np.exp(x[0]), np.r_[x[1:], 0] if moves else 0.0), 0.15
-        each = np.sum(p ** (1 + beta) / (1 + beta) - mixture * p**beta / beta, axis=1)
-        return float(each.mean())
+        p = rows.probabilities(np.exp(x[0]), np.r_[x[1:], 0] if moves else 0.0)
+        return -float(np.mean(np.sum(mixture * np.log(p), axis=1)))
 
     found = project(rows, mixture, BiasAt(3.0, np.zeros(5)), bias=moves)
     peer = minimize(divergence, np.zeros(5 if moves else 1) + 1.0, method="BFGS")

@@ -185,24 +185,3 @@ def softmax_at(z: NDArray[Any], temperature: float, bias: Floats | float = 0.0) 
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
     return p
-
-
-def power_loss(p: Floats, shares: Floats, beta: float) -> tuple[Floats, Floats]:
-    """Return the loss of each row, expected over its class shares, and its slopes in the logits.
-
-    The loss is the density power divergence of Basu, Harris, Hjort and Jones (Biometrika 1998),
-
-    l(p, y) = sum_k p_k^(1 + beta) / (1 + beta) - p_y^beta / beta + (1 - beta / (1 + beta)) / beta,
-
-    that is -log p_y for beta = 0 and half the Brier score for beta = 1. It has the same optimum as
-    -log p_y where some p is right; with beta > 0 a label that p calls impossible has a bounded
-    influence.
-    """
-    tiny = 1e-300
-    if beta == 0:
-        return -np.sum(shares * np.log(np.maximum(p, tiny)), axis=1), p - shares
-    power = np.maximum(p, tiny) ** beta
-    own = shares * power
-    hit, total = own.sum(axis=1), (power * p).sum(axis=1)
-    slopes = p * (power + (hit - total)[:, None]) - own
-    return (total + 1) / (1 + beta) + (1 - hit) / beta - 1, slopes

@@ -54,8 +54,7 @@ class Fitted:
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
     temperature_error: float = 0.2
     bias_error: float = 0.4
-    # Exponent of the loss, of labels and of plausible maps: from 0, the log score, to 1, the Brier
-    # score.
+    # Exponent of the loss of labels: from 0, the log score, to 1, the Brier score.
     robustness: float = 0.15
     # Error of log T where nothing but labels is known.
     temperature_error_alone: float = 1.5
@@ -92,7 +91,6 @@ class Numerical:
     sharpest_without_source: float = 0.1  # least temperature where there is no source
     widest: float = 40.0  # largest factor of the source's temperature
     merged: float = 0.2  # width of the bins of log-odds in which accuracies are solved as one
-    projected_elements: int = 100_000_000  # rows times classes times passes of a projection
     newton_classes: int = 128  # most classes for which K x K equations are solved
     draws: int = 32  # plausible maps where labels are given
     bias_doublings: int = 2  # widths of its errors up to 4 times as large are tried with labels

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from temperance._core.arrays import power_loss
-from temperance.calibrate.constants import FITTED, NUMERICAL
+from temperance.calibrate.constants import NUMERICAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,33 +141,37 @@ def _falling_root(
 
 
 def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> BiasAt:
-    """Return the map of least expected loss if rows have the classes that a mixture of maps says.
+    """Return the map of least mean Kullback-Leibler divergence from a mixture of maps.
 
-    The loss is that of labels (`power_loss`). It has more than one minimum; the one that is taken
-    is the nearest to the only minimum of the log score.
+    Newton's method in (1/T, b); above `newton_classes` classes the bias moves by scaling.
     """
-    from scipy.optimize import minimize
-
     z, k, n = target.filled, target.n_classes, len(target)
-
-    def expected_loss(theta: Matrix, robustness: float) -> tuple[float, Matrix]:
-        t = float(np.exp(theta[0]))
-        p = target.probabilities(t, theta[1:] if bias else 0.0)
-        loss, slopes = power_loss(p, mixture, robustness)
-        gradient = np.r_[-float(np.sum(slopes * z)) / t, slopes.sum(axis=0) if bias else []] / n
-        return float(loss.mean()), gradient
-
-    passes = int(np.clip(NUMERICAL.projected_elements // z.size, 10, 100))
-    theta: Matrix = np.r_[np.log(start.temperature), start.bias if bias else []]
-    for robustness in (0.0, FITTED.robustness):
-        solved = minimize(
-            expected_loss,
-            theta,
-            (robustness,),
-            jac=True,
-            method="L-BFGS-B",
-            options={"ftol": 1e-14, "gtol": 1e-8, "maxiter": passes},
+    mean, moment = mixture.mean(axis=0), float(np.sum(mixture * z)) / n
+    beta, b = 1 / start.temperature, start.bias
+    for _ in range(MAX_SWEEPS):
+        p = target.probabilities(1 / beta, b)
+        expected = (p * z).sum(axis=1)
+        slope = float(expected.mean()) - moment
+        spread = p * (z - expected[:, None])
+        curvature = float(np.sum(spread * z)) / n + TINY
+        share = p.mean(axis=0)
+        if bias and k <= NUMERICAL.newton_classes:
+            hessian = np.empty((k + 1, k + 1))
+            hessian[0, 0], hessian[0, 1:] = curvature, spread.mean(axis=0)
+            hessian[1:, 0] = hessian[0, 1:]
+            hessian[1:, 1:] = np.diag(share + 1e-6) - p.T @ p / n
+            step = cast("Matrix", np.linalg.solve(hessian, np.r_[slope, share - mean]))
+            by, moved = float(step[0]), -step[1:]
+        else:
+            by = slope / curvature
+            moved = (
+                np.log(np.maximum(mean, TINY) / np.maximum(share, TINY)) if bias else np.zeros(k)
+            )
+        damping = min(
+            1.0, LONGEST / max(float(np.abs(moved).max()), TINY), 0.5 * beta / max(by, TINY)
         )
-        theta = cast("Matrix", solved.x)
-    b = theta[1:] - theta[1:].mean() if bias else np.zeros(k)
-    return BiasAt(float(np.exp(theta[0])), np.clip(b, -LARGEST_BIAS, LARGEST_BIAS))
+        beta, b = beta - damping * by, b + damping * moved
+        b = np.clip(b - b.mean(), -LARGEST_BIAS, LARGEST_BIAS)
+        if abs(by) < SCALE_TOLERANCE * beta and np.abs(moved).max() < SCALE_TOLERANCE:
+            break
+    return BiasAt(1 / beta, b)

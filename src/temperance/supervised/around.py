@@ -6,8 +6,12 @@
 with θ = (log T, b): the mode of a posterior whose prior is normal with centre θ₀ and precision P.
 No class needs a labelled row, and many rows leave nothing of the prior.
 
-The loss ℓ is the density power divergence with exponent β (`power_loss`): near to -log p_y, but a
-label that a map calls impossible has a bounded influence.
+The loss is the density power divergence of Basu, Harris, Hjort and Jones (Biometrika 1998),
+
+    ℓ(p, y) = Σ_k p_k^(1 + β) / (1 + β) - p_y^β / β + (1 - β / (1 + β)) / β,
+
+that is -log p_y for β = 0 and half the Brier score for β = 1. It has the same optimum as -log p_y
+where some map is right; with β > 0 a label that a map calls impossible has a bounded influence.
 
 The last term, where a class mix q of unlabelled rows u is known, counts as m rows whose classes are
 known, but not which rows they are.
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from temperance._core.arrays import power_loss, softmax_at
+from temperance._core.arrays import softmax_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,8 +89,6 @@ def fit_around(
     free = len(precision)
     filled = np.where(np.isneginf(z), 0.0, z)
     w = np.ones(len(labels)) if weight is None else weight
-    one_hot = np.zeros(z.shape)
-    one_hot[np.arange(len(labels)), labels] = 1
     known = None if mix is None else _MixLikelihood(mix)
     before = precision if known is None else precision + known.information(theta)[:free, :free]
     # Steps in units of the prior's errors, so that a sharply known direction hinders no other.
@@ -102,7 +104,7 @@ def fit_around(
         x = at(u)
         t = float(np.exp(x[0]))
         p = softmax_at(z, t, x[1:])
-        loss, slopes = power_loss(p, one_hot, robustness)
+        loss, slopes = _loss(p, labels, robustness)
         value, slopes = float(w @ loss), slopes * w[:, None]
         gradient = np.r_[-float(np.sum(slopes * filled)) / t, slopes.sum(axis=0)]
         if known is not None:
@@ -154,6 +156,21 @@ class _MixLikelihood:
         slope[:, 1:] = np.diag(mean) - p.T @ p / len(p)
         weight = self.mix.rows * self.mix.shares / mean**2
         return slope.T @ (slope * weight[:, None])
+
+
+def _loss(p: Matrix, labels: NDArray[np.int64], beta: float) -> tuple[Matrix, Matrix]:
+    """Return the loss of each row and its slopes in the logits."""
+    place = np.arange(len(labels))
+    right = np.maximum(p[place, labels], TINY)
+    if beta == 0:
+        slopes = p.copy()
+        slopes[place, labels] -= 1
+        return -np.log(right), slopes
+    power = p**beta
+    own, total = right**beta, (power * p).sum(axis=1)
+    slopes = p * (power - total[:, None] + own[:, None])
+    slopes[place, labels] -= own
+    return (total + 1) / (1 + beta) + (1 - own) / beta - 1, slopes
 
 
 def _information(
