@@ -64,3 +64,26 @@ def test_no_import_by_string_evades_the_layers():
         if re.search(r"import_module\(|__import__\(", file.read_text("utf-8"))
     }
     assert by_string == {"__init__.py"}
+
+
+def test_pages_without_their_extra_name_it():
+    """Neither jinja2 nor markupsafe is there: the page says what to install, a notebook goes on."""
+    script = """
+import sys
+sys.modules["jinja2"] = sys.modules["markupsafe"] = None
+import numpy as np, temperance as tp
+rng = np.random.default_rng(0)
+y = rng.integers(3, size=300)
+z = 4 * (np.eye(3)[y] + rng.normal(size=(300, 3)))
+cal, mon = tp.calibrate(z, source=(z, y)), tp.Monitor(source=(z, y))
+mon.add(z, at="2026-11-01")
+assert cal._repr_html_() is None
+for call in (cal.to_html, mon.to_html):
+    try:
+        call()
+    except tp.InputError as error:
+        assert "pip install temperance[report]" in str(error)
+    else:
+        raise AssertionError(call)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -113,6 +113,22 @@ def foreign() -> str:
     return "\n".join(lines)
 
 
+def skin_tone() -> str:
+    """What becomes of validation pictures that are darkened."""
+    found = read("skin_tone")["judged"]
+    head = ("1,685 validation pictures", "not recognised", "not fit", "right", "mean confidence")
+    head += ("answered without the rule", "of these wrong", "answered with the rule")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, o in found.items():
+        keys = ("not_recognised", "not_fit", "right", "answered_before", "answered")
+        *shares, before, after = (f"{100 * o[key][2]:.1f} %" for key in keys)
+        wrong = "{2:.1%} ({3:.1%} to {4:.1%})".format(*o["wrong_before"]).replace("%", " %")
+        cells = [*shares, f"{o['confidence']:.2f}", before, wrong, after]
+        shown = name if name == "as taken" else f"darkened to {name}"
+        lines.append(f"| {shown} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def read(name: str) -> dict[str, Any]:
     """Read a record."""
     return json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
@@ -195,6 +211,7 @@ def tables() -> dict[str, str]:
         "load": load(),
         "study": study(),
         "foreign": foreign(),
+        "skin_tone": skin_tone(),
         "intervals": intervals(),
         "classes": classes(),
         "sixteen": cases(),

@@ -20,6 +20,7 @@ import temperance as tp
 
 N, K = 3_000, 4
 WORDS = np.array(["mel", "nv", "bcc", "akiec"])
+PATIENCE = 600  # seconds that a busy machine may take to start workers again
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,6 +132,7 @@ def test_workers_that_are_killed_in_running_fits(data, kills):
     struck = 0
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 10, "scheduler": None}),
+        dask.config.set({"distributed.comm.timeouts.connect": PATIENCE}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
             silence_logs="CRITICAL",
@@ -143,7 +145,7 @@ def test_workers_that_are_killed_in_running_fits(data, kills):
         while struck < kills:
             fit = threading.Thread(target=lambda: found.append(tp.fit_temperature(rows, labels)))
             fit.start()
-            until = time.monotonic() + 30
+            until = time.monotonic() + PATIENCE
             while fit.is_alive() and time.monotonic() < until:
                 at_work = [w for w, tasks in client.processing().items() if tasks]
                 pids = client.run(os.getpid, workers=at_work[:1]) if at_work else {}
@@ -152,7 +154,7 @@ def test_workers_that_are_killed_in_running_fits(data, kills):
                     struck += 1
                     break
                 time.sleep(0.01)
-            until = time.monotonic() + 120
+            until = time.monotonic() + PATIENCE
             while fit.is_alive() and time.monotonic() < until:
                 cluster.scale(2)  # a nanny that gave its worker up is replaced, as on a cluster
                 fit.join(timeout=2)
@@ -166,6 +168,7 @@ def test_a_scheduler_that_is_restarted_in_a_running_fit(data):
     """The pass that the restart cancels is made again, and the answer is the same to the bit."""
     z, y = data
     with (
+        dask.config.set({"distributed.comm.timeouts.connect": PATIENCE}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
             silence_logs="CRITICAL",
@@ -179,7 +182,7 @@ def test_a_scheduler_that_is_restarted_in_a_running_fit(data):
         while not any(client.processing().values()):
             assert fit.is_alive()
             time.sleep(0.01)
-        client.restart()
+        client.restart(timeout=PATIENCE)
         assert not found  # it was at work
-        fit.join(timeout=120)
+        fit.join(timeout=PATIENCE)
         assert found == [expected]

@@ -215,6 +215,7 @@ class Assistant:
             active.policy,
             agreement=int(rows.agreement[i]),
             foreign=bool(seen.foreign[i]),
+            dark=quality.is_dark(measured),
             faults=quality.faults(measured),
         )
         return Case(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "DARK",
     "FOREIGN",
     "ORIENTATIONS",
     "RULES",
@@ -113,6 +114,7 @@ class Policy(BaseModel):
 
 
 FOREIGN = "foreign"
+DARK = "skin-tone"
 RULES = (
     "melanoma-suspected",
     "melanoma-not-excluded",
@@ -196,11 +198,13 @@ def decide(
     *,
     agreement: int = ORIENTATIONS,
     foreign: bool = False,
+    dark: bool = False,
     faults: Sequence[str] = (),
 ) -> Decision:
     """Decide one case.
 
-    What is ``foreign`` and what has ``faults`` (sentences about the picture) is never answered.
+    What is ``foreign``, what shows ``dark`` skin and what has ``faults`` (sentences about the
+    picture) is never answered.
     """
     if foreign:
         why = Fired(
@@ -216,8 +220,18 @@ def decide(
     predicted = int(found.predicted[0])
     told = _sentences(p, policy, predicted, agreement, float(found.cost[0]))
     fired = [Fired(rule, told[rule]) for rule, on in zip(RULES, found.fired[0], strict=True) if on]
+    if dark:
+        fired.append(
+            Fired(
+                DARK,
+                "The picture is as dark around the lesion as brown or dark skin. The network was "
+                "validated on light skin only; how often it is right here is not known.",
+            )
+        )
     fired += [Fired("quality", fault) for fault in faults]
     urgency = URGENCIES[found.urgency[0]]
+    if dark and urgency == "routine":  # on such skin a small probability is no comfort
+        urgency = "soon"
     if faults and urgency != "urgent":
         urgency = "retake"
     summary = (

@@ -82,14 +82,14 @@ class Evidence(NamedTuple):
 
 
 def recent(session: Session, model: str) -> Recent:
-    """Return the different pictures, fit to be judged, that a model saw in the last four weeks."""
+    """Return the different pictures that a model saw in the last four weeks and may answer."""
     since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
     rows = session.execute(
         select(Case.id, Case.logits, Case.views, Case.quality, Case.hidden, Case.sha256)
         .where(Case.id.in_(_newest_of_each_picture(model)), Case.created >= since)
         .order_by(Case.sha256)
     ).all()
-    rows = [row for row in rows if not (row[3] and quality.faults(quality.Quality(**row[3])))]
+    rows = [row for row in rows if _answerable(quality.Quality(**row[3]) if row[3] else None)]
     views = [row[2] or [row[1]] * ORIENTATIONS for row in rows]  # older cases have none
     return Recent(
         [row[0] for row in rows],
@@ -98,6 +98,10 @@ def recent(session: Session, model: str) -> Recent:
         np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
         [row[4] for row in rows],
     )
+
+
+def _answerable(found: quality.Quality | None) -> bool:
+    return found is None or not (quality.faults(found) or quality.is_dark(found))
 
 
 def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:

@@ -463,10 +463,13 @@ class Calibration:
 
         return to_html(self, path, title=title, model=model, date=date)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         from temperance.report import summary_html
 
-        return summary_html(self)
+        try:
+            return summary_html(self)
+        except InputError:  # without the extra report, a notebook shows the text
+            return None
 
 
 def _interval(numbers: Any, name: str) -> Interval | None:

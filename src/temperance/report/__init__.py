@@ -61,8 +61,8 @@ def to_html(
     """
     from temperance.report.context import MAX_ERROR, page_facts
 
-    facts = page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR)
-    text = template("report.html.jinja").render(facts)
+    page = template("report.html.jinja")  # before any drawing, which needs what templates need
+    text = page.render(page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR))
     if path is not None:
         write_bytes(path, text.encode())
     return text

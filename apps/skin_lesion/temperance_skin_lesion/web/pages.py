@@ -32,7 +32,15 @@ from temperance_skin_lesion import (
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Origin, calibrated
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
-from temperance_skin_lesion.decision import FOREIGN, ORIENTATIONS, RULES, URGENCIES, Costs, Policy
+from temperance_skin_lesion.decision import (
+    DARK,
+    FOREIGN,
+    ORIENTATIONS,
+    RULES,
+    URGENCIES,
+    Costs,
+    Policy,
+)
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.people import LOCAL
 from temperance_skin_lesion.similar import similar
@@ -69,6 +77,7 @@ RULE_NAMES = {
     "orientations-disagree": "depends on how the picture is turned",
     "threshold": "not probable enough",
     "cost": "an error would weigh too much",
+    DARK: "skin tone not validated",
     "quality": "picture not fit",
     FOREIGN: "not a dermatoscopic picture",
     "melanoma-threshold": "melanoma suspected",
