@@ -230,6 +230,33 @@ def test_labels_outweigh_a_class_mix_that_is_wrong(scene):
     assert cal.predict_proba(scene.target).mean(axis=0) == pytest.approx(truth, abs=0.03)
 
 
+def _brier(cal, s):
+    z, y = s.held_out
+    return float(tp.metrics.brier(cal.map(z), y, per_class=False))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_tell_that_the_class_mix_is_still_that_of_the_source(seed):
+    """Two classes are predicted too often. Twenty labels are then nearly as good as the mix."""
+    s = scenes.shifted(offset=np.r_[1.5, 1.5, np.zeros(8)], seed=seed)
+    without = tp.calibrate(s.target, source=s.source)
+    few = without.update(s.target[:20], s.labels[:20])
+    known = tp.calibrate(s.target, s.prior, s.source)
+    assert _brier(few, s) - _brier(known, s) < 0.25 * (_brier(without, s) - _brier(known, s))
+    assert "TP104" not in [f.code for f in few.findings]  # which speaks of a stated mix
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_tell_that_the_class_mix_has_changed(seed):
+    """One class became frequent. The source's mix is no longer met, and nothing gets worse."""
+    mix = np.r_[0.55, np.full(9, 0.05)]
+    s = scenes.shifted(signal=3.0, prior=mix, seed=seed)
+    without = tp.calibrate(s.target, source=s.source)
+    few = without.update(s.target[:20], s.labels[:20])
+    assert few.predict_proba(s.target).mean(axis=0)[0] > 0.45  # of 0.55; the source has 0.1
+    assert _brier(few, s) < _brier(without, s)
+
+
 def test_one_label_cannot_do_more_than_a_bounded_harm(scene):
     """A confident row with a foreign label moves T less than the interval of T is wide."""
     few = scene.target[:100], scene.labels[:100].copy()
@@ -306,15 +333,15 @@ def test_every_row_is_equally_likely_to_be_named():
 def test_rows_to_label_are_a_fair_sample_that_varies_less_than_a_random_one():
     """Over many targets the accuracy on 50 chosen rows is unbiased, and closer than at random."""
     chosen, drawn = [], []
-    for seed in range(40):
-        s = scenes.shifted(k=3, n=600, signal=1.5, scale=3.0, seed=seed)
-        cal = tp.calibrate(s.target, s.prior)
+    for seed in range(150):
+        s = scenes.shifted(k=3, n=600, signal=3.0, scale=3.0, seed=seed)
+        cal = tp.calibrate(s.target, s.prior, seed=seed)
         right = s.target.argmax(axis=1) == s.labels
         rows = cal.label_next(50)
         assert len(set(rows)) == 50
         chosen.append(right[rows].mean() - right.mean())
         drawn.append(right[np.random.default_rng(seed).permutation(600)[:50]].mean() - right.mean())
-    assert abs(np.mean(chosen)) < 3 * np.std(chosen) / np.sqrt(40)
+    assert abs(np.mean(chosen)) < 3 * np.std(chosen) / np.sqrt(150)
     assert np.std(chosen) < np.std(drawn)
 
 

@@ -109,16 +109,6 @@ def test_a_full_disk_under_stdout(rows):
     assert b"No space left" in done.stderr
 
 
-def test_a_reader_who_leaves_passes_no_gate(rows):
-    command = [sys.executable, "-m", "temperance", "evaluate", rows / "rows.npz", "--json"]
-    end, start = os.pipe()
-    os.close(end)  # before the first line is written
-    done = subprocess.run(command, check=False, stdout=start, stderr=subprocess.PIPE)
-    os.close(start)
-    assert done.returncode == 141
-    assert done.stderr == b""
-
-
 @pytest.mark.parametrize("delay", [0.05, 0.1, 0.2, 0.3, 0.5])
 def test_ctrl_c_while_the_program_loads(delay, tmp_path):
     """From the moment at which the first line of the program runs."""

@@ -633,7 +633,8 @@ def check_prior(
     prior = by_column(prior, n_classes, classes, name)
     q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
-        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {q.dtype}"
+        kind = "text" if q.dtype.kind in "US" else q.dtype
+        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {kind}"
         labels = q.ndim == 1 and q.dtype.kind in "iu"
         raise InputError(f"{msg}{LIKE_LABELS if labels else ''}.")
     q = q.astype(np.float64)

@@ -20,7 +20,7 @@ from temperance.calibrate.labels import learn, nothing_known
 from temperance.calibrate.problem import Problem, read_problem, restrict
 from temperance.calibrate.result import Calibration, Finding, describe
 from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
-from temperance.calibrate.uncertainty import Plausible, plausible_maps
+from temperance.calibrate.uncertainty import Plausible, allow_class_mix, plausible_maps
 from temperance.calibrate.verdict import judge
 from temperance.data.given import LabelledSample, read_source
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
@@ -113,7 +113,8 @@ def count_labels(problem: Problem, width: float, of: str) -> int:
         found = getattr(judge(problem, plausible), of)
         return float(found.high - found.low)
 
-    start = plausible_maps(problem, _profile(problem)) or nothing_known(problem.n_classes)
+    source = _profile(problem)
+    start = _maps_before_labels(problem, source, plausible_maps(problem, source))
     now = start if problem.labelled is None else learn(problem, start)
     p, generator = problem.sample.probabilities(*now.centre), np.random.default_rng(0)
     rows = generator.integers(len(p), size=MOST_SIMULATED)
@@ -143,13 +144,22 @@ def solve_problem(problem: Problem) -> Calibration:
             plausible = plausible_maps(problem, source)
             if problem.labelled is not None:
                 before = None if plausible is None else judge(problem, plausible)
-                plausible = learn(problem, plausible or nothing_known(problem.n_classes))
+                plausible = learn(problem, _maps_before_labels(problem, source, plausible))
             assert plausible is not None  # noqa: S101 - TP406 was found otherwise
             judgement = judge(problem, plausible)
     except NotIdentified as error:
         findings, plausible, judgement = [found("TP403", reason=str(error))], None, None
     evidence = Evidence(problem, source, plausible, judgement, before)
     return _answer(evidence, [*findings, *find(evidence, fatal=False)])
+
+
+def _maps_before_labels(
+    problem: Problem, source: Source | None, plausible: Plausible | None
+) -> Plausible:
+    """Return the maps that labels choose among."""
+    if plausible is None:
+        return nothing_known(problem.n_classes)
+    return allow_class_mix(problem, source, plausible)
 
 
 def _profile(problem: Problem) -> Source | None:

@@ -18,8 +18,11 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
     transported  share of predictions that survive when rows are assigned to classes with quotas q:
                  takes the place of `similar` where there is no source
 
-Which kind of shift it is, logits cannot tell. So the accuracy is taken to be near one of the
-estimates, each with a weight, and not at their mean: a mixture of normals in log-odds.
+Which kind of shift it is, logits tell only in part. So the accuracy is taken to be near one of the
+estimates, each with a weight, and not at their mean: a mixture of normals in log-odds. A bias that
+meets the class mix and makes rows more similar to the source's undoes what the shift did:
+`shifted` counts less then; a bias that makes rows less similar undoes nothing, and `shifted` counts
+more.
 
 `Source` holds the labelled rows in the numbers that these estimates compare with. The prototype of
 a class is the mean of the centred logits of its rows. The cosine between a row and the prototype of
@@ -114,8 +117,8 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
     weight = source.weights(mix)
     error = source.error(weight)
     ratio = target.scale / source.scale(weight)
-    calibrated = _mean_probability(target, t, mix)
-    rescaled = _mean_probability(target, t * ratio, mix)
+    calibrated, bias = _mean_probability(target, t, mix)
+    rescaled, _ = _mean_probability(target, t * ratio, mix)
     found = {"calibrated": calibrated, "rescaled": rescaled}
     f = FITTED
     if k == 2:
@@ -124,7 +127,11 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
     elif mix is not None:
         similar = share_similar(target, source, weight, error)
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
-        weights = np.array([f.calibrated, f.rescaled, f.shifted])
+        moved = share_similar(Logits.of(target.z + t * bias), source, weight, error)
+        rise = float(np.tanh(log_odds(moved) - log_odds(similar)))
+        shifted = float(expit(log_odds(f.shifted) - f.offset * rise))
+        others = np.array([f.calibrated, f.rescaled])
+        weights = np.r_[(1 - shifted) * others / others.sum(), shifted]
     else:
         found = {"calibrated": calibrated, "similar": share_similar(target, source, weight, error)}
         weights = np.array([f.calibrated_without_mix, 1 - f.calibrated_without_mix])
@@ -170,13 +177,16 @@ def _estimates(
     )
 
 
-def _mean_probability(target: Logits, temperature: float, mix: Matrix | None) -> float:
-    """Return the mean probability of the predictions once the class mix is met."""
+def _mean_probability(
+    target: Logits, temperature: float, mix: Matrix | None
+) -> tuple[float, Matrix]:
+    """Return the mean probability of the predictions, and the bias that meets the class mix."""
+    bias = np.zeros(target.n_classes)
     if mix is None:
         p = target.probabilities(temperature)
     else:
-        _, p = match_mix(target, temperature, mix, np.zeros(target.n_classes))
-    return float(p[np.arange(len(p)), target.predicted].mean())
+        bias, p = match_mix(target, temperature, mix, bias)
+    return float(p[np.arange(len(p)), target.predicted].mean()), bias
 
 
 def share_similar(target: Logits, source: Source, weight: Matrix, error: float) -> float:

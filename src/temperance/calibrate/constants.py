@@ -18,6 +18,9 @@ class Fitted:
     calibrated: float = 0.35
     rescaled: float = 0.3
     shifted: float = 0.35
+    # Change of the log-odds of the weight of `shifted`, at most, where meeting the class mix makes
+    # rows less or more similar to those of the source.
+    offset: float = 1.5
     # The same without a class mix.
     calibrated_without_mix: float = 0.5
     # The same for two classes, where similarity says nothing.
@@ -45,6 +48,9 @@ class Fitted:
     mix_shift: float = 1.0
     # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
     repeated_mix: float = 6.0
+    # Probability, before labels are seen, that a class mix holds which logits alone speak against:
+    # the stated one or, where none is stated, that of the source.
+    allowed_mix: float = 0.1
     # Error of a map whose accuracy and class mix are right: of log T, and of a class bias.
     temperature_error: float = 0.2
     bias_error: float = 0.4

@@ -1,15 +1,16 @@
 """What a few labelled rows of the target change.
 
-The plausible maps of an explanation (the stated class mix is right, or nothing is known of the mix)
-give a normal prior of θ = (log T, b): its centre is the map nearest to them, its covariance theirs,
-plus the error of a map whose accuracy and class mix are right. A class mix that is taken as right
-stays met: it counts as so many rows whose classes are known, but not which rows they are. Labels
-multiply the prior by their likelihood (`fit_around`), and each explanation by its evidence.
+The plausible maps of an explanation (a class mix holds, the stated one or else the source's; or
+nothing is known of the mix) give a normal prior of θ = (log T, b): its centre is the map nearest to
+them, its covariance theirs, plus the error of a map whose accuracy and class mix are right. A class
+mix that is taken as right stays met: it counts as so many rows whose classes are known, but not
+which rows they are. Labels multiply the prior by their likelihood (`fit_around`), and each
+explanation by its evidence.
 
-Where the class mix is known, little but T is left to learn; where it is not, labels tell by
-themselves how wide the errors of the bias are (empirical Bayes, by Laplace's approximation of the
-evidence). With many labels the map is that of biased temperature scaling, with none the label-free
-one, and no class needs a label. Plausible maps are draws from the normal approximation.
+Where the class mix is known, little but T is left to learn; where it is not, several widths of the
+errors of the bias are tried, and each counts by its evidence (Laplace's approximation). With many
+labels the map is that of biased temperature scaling, with none the label-free one, and no class
+needs a label. Plausible maps are draws from the normal approximation.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.problem import Logits
@@ -27,6 +28,8 @@ from temperance.calibrate.uncertainty import NEGLIGIBLE, Plausible, nearest_map
 from temperance.supervised.around import KnownMix, Posterior, fit_around
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from temperance.calibrate.problem import Problem
@@ -37,9 +40,8 @@ if TYPE_CHECKING:
 def learn(problem: Problem, plausible: Plausible) -> Plausible:
     """Return the plausible maps after the labels were seen."""
     parts = [some for some in (plausible.meets, ~plausible.meets) if some.any()]
-    found = [_learn(problem, plausible, some) for some in parts]
-    before = [np.log(plausible.weights[some].sum()) for some in parts]
-    weights = softmax(np.array(before) + [one.evidence for one in found])
+    found = [one for some in parts for one in _learn(problem, plausible, some)]
+    weights = softmax([one.evidence for one in found])
     kept = [(w, one) for w, one in zip(weights, found, strict=True) if w > NEGLIGIBLE]
     draws = [(w, theta) for w, one in kept for theta in _draws(one)]
     return replace(
@@ -49,6 +51,7 @@ def learn(problem: Problem, plausible: Plausible) -> Plausible:
         biases=np.array([theta[1:] - theta[1:].mean() for _, theta in draws]),
         meets=np.zeros(len(draws), dtype=np.bool_),
         centre=nearest_map(problem, [w for w, _ in kept], [_as_map(one.centre) for _, one in kept]),
+        mix=None if problem.prior is None else plausible.mix,
     )
 
 
@@ -64,8 +67,8 @@ def nothing_known(n_classes: int) -> Plausible:
     )
 
 
-def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> Posterior:
-    """Return the posterior of some of the plausible maps: one explanation."""
+def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> Iterator[Posterior]:
+    """Yield the posteriors of some of the plausible maps, one explanation, by the bias' errors."""
     few, mix = problem.labelled, plausible.mix
     assert few is not None  # noqa: S101 - the caller has seen to it
     rows, k = Logits.of(few.logits), problem.n_classes
@@ -80,8 +83,12 @@ def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> P
     met = None
     if free > 1 and mix is not None and plausible.meets[some].all():
         met = KnownMix(problem.sample.z, mix.value, mix.rows)
-    best: tuple[float, Posterior] | None = None
-    for width in (1.0,) if met is not None else 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1):
+    # A known class mix leaves no doubt how wide the errors of the bias are.
+    known = met is not None or free == 1
+    widths = np.ones(1) if known else 2.0 ** np.arange(-1, NUMERICAL.bias_doublings + 1)
+    before = -FITTED.width_evidence * np.abs(np.log2(widths))
+    before += np.log(plausible.weights[some].sum()) - logsumexp(before)
+    for width, log_prior in zip(widths, before, strict=True):
         error = np.r_[FITTED.temperature_error, np.full(k, width * FITTED.bias_error)][:free]
         found = fit_around(
             rows.z,
@@ -91,11 +98,7 @@ def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> P
             robustness=FITTED.robustness,
             mix=met,
         )
-        score = found.evidence - FITTED.width_evidence * abs(np.log2(width))
-        if best is None or score > best[0]:
-            best = score, found._replace(evidence=score)
-    assert best is not None  # noqa: S101 - one width or more was tried
-    return best[1]
+        yield found._replace(evidence=found.evidence + float(log_prior))
 
 
 def _as_map(theta: Matrix) -> BiasAt:

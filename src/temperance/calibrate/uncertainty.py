@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -26,6 +26,7 @@ from temperance.calibrate.accuracy import (
     share_similar,
 )
 from temperance.calibrate.constants import FITTED, NUMERICAL, POLICY
+from temperance.calibrate.problem import about
 from temperance.calibrate.solve import (
     BiasAt,
     match_accuracy,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.accuracy import Source
-    from temperance.calibrate.problem import Logits, Problem
+    from temperance.calibrate.problem import Logits, Prior, Problem
 
     Matrix = NDArray[np.float64]
 
@@ -74,6 +75,21 @@ class Mix:
     confidence_rise: float
     probability: float
     rows: float
+
+
+class Explanation(NamedTuple):
+    """A class mix that may hold, None where nothing is known of it, and the accuracies then.
+
+    Attributes
+    ----------
+    probability : float
+    mix : array of shape (K,) or None
+    estimates : Estimates
+    """
+
+    probability: float
+    mix: Matrix | None
+    estimates: Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,24 +169,66 @@ def plausible_maps(
     sample = problem.sample
     _ = sample.scale  # raises NotIdentified where logits are constant
     start = 1.0 if source is None else source.temperature
-    mix = None if problem.prior is None else _weigh_mix(problem, source, start)
+    mix = None if problem.prior is None else _weigh_mix(problem, source, start, problem.prior)
     if mix is not None and trusted:
         mix = replace(mix, probability=1.0)
     if mix is not None and source is not None and problem.n_classes > len(sample):
         mix = replace(mix, probability=0.0)  # fewer rows than classes cannot meet a class mix
-    explanations: list[tuple[float, Matrix | None, Estimates]] = []
+    explanations: list[Explanation] = []
     if mix is not None and (source is None or mix.probability > NEGLIGIBLE):
         found = (
             estimate_without_source(sample, mix.value)
             if source is None
             else estimate_with_source(sample, source, mix.value)
         )
-        explanations.append((1.0 if source is None else mix.probability, mix.value, found))
-    doubt = 1.0 - sum(weight for weight, _, _ in explanations)
+        share = 1.0 if source is None else mix.probability
+        explanations.append(Explanation(share, mix.value, found))
+    doubt = 1.0 - sum(one.probability for one in explanations)
     if source is not None and doubt > NEGLIGIBLE:
-        explanations.append((doubt, None, estimate_with_source(sample, source, None)))
-    if not explanations:
-        return None
+        found = estimate_with_source(sample, source, None)
+        explanations.append(Explanation(doubt, None, found))
+    return _maps_of(problem, source, explanations, mix) if explanations else None
+
+
+def allow_class_mix(problem: Problem, source: Source | None, plausible: Plausible) -> Plausible:
+    """Return the maps that labels choose among: at least one in ten meets a class mix.
+
+    Logits cannot tell whether some classes became more frequent or are predicted too often: labels
+    can. The mix is the stated one or, where none is stated, that of the source.
+    """
+    met = float(plausible.weights[plausible.meets].sum())
+    if source is None or met >= FITTED.allowed_mix or problem.n_classes > len(problem.sample):
+        return plausible
+    mix, meeting = plausible.mix, plausible
+    if met == 0:
+        if mix is None:
+            counted = about(source.mix, len(source.labels)).restricted(problem.active)
+            mix = _weigh_mix(problem, source, source.temperature, counted)
+        if mix.shrinkage == 0:
+            return plausible
+        found = estimate_with_source(problem.sample, source, mix.value)
+        meeting = _maps_of(problem, source, [Explanation(1.0, mix.value, found)], mix)
+    parts = [
+        (FITTED.allowed_mix, meeting, meeting.meets),
+        (1 - FITTED.allowed_mix, plausible, ~plausible.meets),
+    ]
+    return replace(
+        plausible,
+        weights=np.concatenate(
+            [share * of.weights[some] / of.weights[some].sum() for share, of, some in parts]
+        ),
+        temperatures=np.concatenate([of.temperatures[some] for _, of, some in parts]),
+        biases=np.concatenate([of.biases[some] for _, of, some in parts]),
+        meets=np.concatenate([of.meets[some] for _, of, some in parts]),
+        mix=mix,
+    )
+
+
+def _maps_of(
+    problem: Problem, source: Source | None, explanations: list[Explanation], mix: Mix | None
+) -> Plausible:
+    """Return the maps of some explanations."""
+    start = 1.0 if source is None else source.temperature
     sharpest = NUMERICAL.sharpest_without_source if source is None else NUMERICAL.sharpest
     maps: list[BiasAt] = []
     weights: list[float] = []
@@ -179,7 +237,7 @@ def plausible_maps(
         least = sharpest * min(1.0, estimates.scale_ratio)
         limits = start * least, start * NUMERICAL.widest
         for a, mass in zip(*estimates.nodes(problem.n_classes), strict=True):
-            maps.append(_solve(sample, float(a), met, start, limits, maps))
+            maps.append(_solve(problem.sample, float(a), met, start, limits, maps))
             weights.append(weight * float(mass))
             meets.append(met is not None)
     return Plausible(
@@ -188,7 +246,7 @@ def plausible_maps(
         biases=np.array([one.bias for one in maps]),
         meets=np.array(meets),
         centre=nearest_map(problem, weights, maps),
-        estimates=tuple(found for _, _, found in explanations),
+        estimates=tuple(one.estimates for one in explanations),
         mix=mix,
     )
 
@@ -222,15 +280,13 @@ def nearest_map(problem: Problem, weights: Sequence[float], maps: Sequence[BiasA
     return project(sample, probabilities, start, bias=moves)
 
 
-def _weigh_mix(problem: Problem, source: Source | None, temperature: float) -> Mix:
+def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prior: Prior) -> Mix:
     """Return how probable the stated mix is, and the mix that maps meet.
 
     A mix that was counted on few rows, or that differs from the model's own mean probabilities by
     no more than chance, is drawn towards these (positive-part James-Stein). A mix that makes the
     model less sure of its predictions cuts through rows that lie together, and is likely wrong.
     """
-    prior = problem.prior
-    assert prior is not None  # noqa: S101 - the caller has seen to it
     k, whole = problem.n_classes, problem.target.probabilities(temperature).mean(axis=0)
     distance = prior.value - whole
     chi2 = float(np.sum(distance**2 / (prior.value + whole + 1e-12))) * 2

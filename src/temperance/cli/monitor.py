@@ -316,11 +316,19 @@ def _show(windows: list[Window], ringing: list[Window]) -> None:
     """Print windows as a table, and the alarms of some of them."""
     from temperance.cli import output
     from temperance.cli.wording import in_options
+    from temperance.monitor.window import NEW_CALIBRATION
     from temperance.report.texts import between
 
-    header = ("window", "rows", "accuracy", "calibration error", "verdict", "alarm")
+    header = ("window", "rows", "accuracy", "calibration error", "new calibration", "alarm")
     rows = [
-        (w.at, f"{w.rows:,}", between(w.accuracy), between(w.ece), w.verdict, w.severity or "")
+        (
+            w.at,
+            f"{w.rows:,}",
+            between(w.accuracy),
+            between(w.ece),
+            NEW_CALIBRATION[w.verdict],
+            w.severity or "",
+        )
         for w in windows
     ]
     output.table(header, rows)

@@ -37,6 +37,7 @@ TO_LABEL = 30  # rows to label that are kept
 PLAUSIBLE = 400  # numbers of plausible maps that are kept
 LASTING = 3  # windows in a row that have changed, from which a change is no passing one
 DOUBT = 2.0  # times the estimated fall, in log-odds, that the accuracy may have fallen by then
+NEW_CALIBRATION = {"improved": "would help", "no-evidence": "no clear gain", "refused": "refused"}
 SHARED = ("classes", "prior", "prior_low", "prior_high", "prior_kind")  # by all windows
 
 
@@ -109,7 +110,8 @@ class Window(Estimates):
         """Return the estimates and the alarms, a line each."""
         known = {"accuracy": self.accuracy, "ece": self.ece}
         said = [f"{n} {'not known' if v is None else format(v, '.3f')}" for n, v in known.items()]
-        head = f"{self.at}: {self.rows:,} rows, {self.verdict}, {', '.join(said)}"
+        new = f"new calibration: {NEW_CALIBRATION[self.verdict]}"
+        head = f"{self.at}: {self.rows:,} rows, {', '.join(said)}, {new}"
         return "\n".join([head, *(f"  {alarm}" for alarm in self.alarms)])
 
 
