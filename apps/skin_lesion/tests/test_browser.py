@@ -36,7 +36,7 @@ PAGES = [
 ]
 
 
-expect.set_options(timeout=20_000)  # a busy machine is no reason to fail
+expect.set_options(timeout=60_000)  # a busy machine is no reason to fail
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def settings(settings):
 def opened(chromium, address, viewport):
     """A page whose scripts may not complain."""
     context = chromium.new_context(viewport=viewport, base_url=address)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     complaints = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

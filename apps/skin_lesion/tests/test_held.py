@@ -22,7 +22,7 @@ def test_every_write_is_whole_or_nothing(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,  # a loaded machine takes more than ten minutes
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -113,7 +113,7 @@ def configuration(issuer):
 
 @contextmanager
 def person(address):
-    with httpx.Client(base_url=address, timeout=30, headers={"Accept": "text/html"}) as client:
+    with httpx.Client(base_url=address, timeout=60, headers={"Accept": "text/html"}) as client:
         yield client
 
 

@@ -7,7 +7,6 @@ block, or one of the user's where that is larger, is in memory at a time.
 
 from __future__ import annotations
 
-import itertools
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, final
@@ -49,7 +48,7 @@ class StreamRows(Rows):
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
         if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
-        self._begun: Iterator[Any] | None = itertools.chain([first], items)  # the first pass
+        self._begun: Iterator[Any] | None = _going_on([first], items)  # the first pass
         z, y, w = _columns(first, name)
         self.n_classes = int(checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
@@ -142,6 +141,13 @@ class StreamRows(Rows):
             else checks.check_labels(y, n, k, checks.names_for(y, self._classes), start=start),
             None if w is None else checks.check_weights(w, n, start),
         )
+
+
+def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
+    """Yield the blocks already read, dropping each, and then the other blocks."""
+    while read:
+        yield read.pop(0)
+    yield from items
 
 
 def _nothing(_: Block) -> Totals:

@@ -211,14 +211,8 @@ class MatrixScaling(_Penalised):
 class AttendedTemperatureScaling(_Supervised):
     """Attended temperature scaling, ``z / T``: see `fit_attended`.
 
-    Parameters
-    ----------
-    threshold : float
-        A row counts for class k when its probability of k at T = 1 exceeds this.
-    form : {"paper", "reference"}
-        The supplement's definition, or what its authors' code computes.
-    classes
-        As of `TemperatureScaling`; the attributes too.
+    ``threshold`` and ``form`` are those of `fit_attended`; ``classes`` and the attributes are those
+    of `TemperatureScaling`.
     """
 
     def __init__(
@@ -263,18 +257,8 @@ class _LabelFree(_Scaling, ABC):
 class UnsupervisedTemperatureScaling(_LabelFree):
     """Unsupervised temperature scaling, ``z / T``, the paper's method: see `fit_uts`.
 
-    Parameters
-    ----------
-    prior : array of shape (K,), or dict or pandas Series by class
-        Class probabilities of the target.
-    form : {"reference", "paper", "appendix"}
-        What the authors ran, or the printed equations, for study.
-    bag_size : int or None
-        Rows of a bag; T is the geometric mean over bags.
-    seed : int or Generator
-        Decides which rows fall into which bag.
-    classes
-        As of `TemperatureScaling`; the attributes too.
+    ``prior``, by column or by class, ``form``, ``bag_size`` and ``seed`` are those of `fit_uts`;
+    ``classes`` and the attributes are those of `TemperatureScaling`.
 
     Examples
     --------
@@ -309,19 +293,9 @@ class UnsupervisedTemperatureScaling(_LabelFree):
 class PriorMatchedScaling(_LabelFree):
     """Prior-matched scaling, ``z / T + b``: see `fit_prior_matched`.
 
-    Parameters
-    ----------
-    prior : array of shape (K,), or dict or pandas Series by class
-        Class probabilities of the target.
-    bias : bool
-        Whether the map has a bias, which moves predictions.
-    source : pair (logits, labels), optional
-        Labelled rows from before the shift that the model was not trained on; labels may be names
-        among ``classes``.
-    seed : int or Generator
-        Of the draw of rows, used where there are more rows than a label-free method reads.
-    classes
-        As of `TemperatureScaling`; the attributes too, where ``map_`` has a bias with ``bias``.
+    ``prior``, by column or by class, ``bias``, ``source`` and ``seed`` are those of
+    `fit_prior_matched`; labels of the source may be names among ``classes``. The attributes are
+    those of `TemperatureScaling`; with ``bias=False`` the map has none.
     """
 
     def __init__(
