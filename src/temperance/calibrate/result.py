@@ -226,8 +226,8 @@ class Calibration:
         """Return rows of the fitted target to label, best first.
 
         The rows are spread evenly over the confidence of the map. Each row of the target is as
-        likely to be among them as any other, so that what is measured on them is unbiased, and it
-        varies less than on rows drawn at random.
+        likely to be among them as any other, so that what `audit` measures on them is unbiased and
+        varies less than on rows drawn at random. `update` learns as much from either.
 
         Parameters
         ----------
