@@ -136,8 +136,7 @@ def page(record: dict[str, Any]) -> str:
 
 {sum(windows[k]["windows"] for k in KINDS):,} windows of 500 rows: text, tables and images, whose labels are known and
 were used only to judge. CBPE is that of NannyML 0.13.1 with its own defaults; it knows the source,
-as `Monitor` does. Errors are means over families. Two windows of clean pictures of each image family stand among those
-whose p(y | x) changes.
+as `Monitor` does. Errors are means over families.
 
 {_errors(windows)}
 The goals were: on benign windows at most 10 % more error of the accuracy than CBPE, and on shifts that change

@@ -28,7 +28,7 @@ import settings
 
 import temperance as tp
 
-FACTORS = (0.0, 0.5, 0.8, 1.0, 1.25, 2.0)
+FACTORS = (0.1, 0.5, 0.8, 1.0, 1.25, 2.0)
 LABELS = 30
 MIX, NONE, BLIND = "exact mix", "no mix", "no source"
 ROUGH, FEW_MIX, FEW = "mix of 100 rows", "exact mix, labels", "no mix, labels"

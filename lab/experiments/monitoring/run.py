@@ -14,8 +14,7 @@ Python of an environment with NannyML. Parts:
     expected  how often the intervals of `Calibration.expected` hold the truth, by kind of shift
 
 Benign are the census subgroups and years, and all unshifted controls; subgroups are those of the
-income and recidivism data; all other shifts change p(y | x): other texts, sensors, noise, blur. Two
-windows of clean pictures of each image family stand among them.
+income and recidivism data; all other shifts change p(y | x): other texts, sensors, noise, blur.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class World:
 
     def kind(self, shift: str) -> str:
         """Return the kind of a shift."""
-        if shift == "control" or self.name.startswith("employment"):
+        if shift in {"control", "clean"} or self.name.startswith("employment"):
             return "benign"
         return "subgroups" if self.name.startswith(("adult", "compas")) else "shifted"
 
