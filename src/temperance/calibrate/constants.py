@@ -61,7 +61,7 @@ class Fitted:
     # Log evidence that errors of the bias twice or half as wide have to bring.
     width_evidence: float = 1.0
     # Share of the labels' information that intervals trust: no map of this form is quite right.
-    label_information: float = 0.65
+    label_information: float = 0.7
 
 
 @dataclass(frozen=True)
