@@ -84,4 +84,5 @@ def what_users_know(s):
     yield "no mix", {"source": s.source}
     yield "no source", {"prior": s.prior}
     yield "labels", {"labelled": few}
+    yield "source and labels", {"source": s.source, "labelled": few}
     yield "all", {"prior": s.prior, "source": s.source, "labelled": few}

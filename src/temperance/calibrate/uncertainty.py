@@ -202,7 +202,7 @@ def allow_class_mix(problem: Problem, source: Source | None, plausible: Plausibl
     mix, meeting = plausible.mix, plausible
     if met == 0:
         if mix is None:
-            counted = about(source.mix, len(source.labels)).restricted(problem.active)
+            counted = about(source.mix, len(source.labels)).restricted(np.arange(len(source.mix)))
             mix = _weigh_mix(problem, source, source.temperature, counted)
         if mix.shrinkage == 0:
             return plausible
