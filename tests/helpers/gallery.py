@@ -227,6 +227,6 @@ def bad_priors():
         "NaN": (q * np.nan, "finite"),
         "length": (np.full(3, 1 / 3), r"4 numbers, one per class. Got shape \(3,\)"),
         "matrix": (np.eye(K), r"Got shape \(4, 4\)"),
-        "words": (np.array(list("abcd")), "Got shape .* of <U1"),
+        "words": (np.array(list("abcd")), "Got shape .* of text"),
         "none": (None, "class probabilities. Got None"),
     }
