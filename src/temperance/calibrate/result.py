@@ -590,10 +590,10 @@ def describe(
         "prior_kind": "unknown" if prior is None else prior.kind,
         "prior_low": _ends(problem, "low"),
         "prior_high": _ends(problem, "high"),
-        "mix": _mix(plausible),
+        "mix": None if problem.prior is None else _mix(plausible),
         "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
         "probability_of_gain": None if judgement is None else judgement.probability,
-        "estimates": _estimates(plausible),
+        "estimates": _estimates(problem, plausible),
         "plausible": _plausible(problem, plausible),
         "assumptions": _assumptions(problem),
         "would_change": _would_change(problem),
@@ -671,11 +671,11 @@ def _mix(plausible: Plausible | None) -> dict[str, float] | None:
     }
 
 
-def _estimates(plausible: Plausible | None) -> list[dict[str, Any]]:
+def _estimates(problem: Problem, plausible: Plausible | None) -> list[dict[str, Any]]:
     if plausible is None or not plausible.estimates:
         return []
-    first = plausible.estimates[0]
-    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in first.values.items()]
+    shown = plausible.estimates[-1 if problem.prior is None else 0]
+    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in shown.values.items()]
 
 
 def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] | None:
@@ -689,11 +689,12 @@ def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] 
 
 
 def _assumptions(problem: Problem) -> list[str]:
-    first = (
-        "Nothing is assumed of the class mix."
-        if problem.prior is None
-        else KNOWN[problem.prior.kind]
-    )
+    if problem.prior is not None:
+        first = KNOWN[problem.prior.kind]
+    elif problem.source is not None:
+        first = "The class mix is not known; that of the source is one possibility."
+    else:
+        first = "The class mix is not known."
     rest = ["The target has the classes of the model and no others."]
     if problem.source is not None:
         rest.append("The source rows were not used to train the model.")

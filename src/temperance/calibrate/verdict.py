@@ -77,7 +77,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
             right[name].append(truth[rows, predicted[name]])
     accuracy = {name: np.array([r.mean() for r in right[name]]) for name in kinds}
     errors = {name: _errors(kinds[name], right[name]) for name in kinds}
-    gain = plausible.interval(np.array(gains))
+    gain = plausible.interval(np.array(gains), sampling=_error_of_gain(own, used))
     probability = share_above_zero(plausible.weights, np.array(gains))
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
     own_map = BiasAt(1.0, np.zeros(problem.n_classes))
@@ -130,6 +130,13 @@ def _measured(problem: Problem, used: BiasAt) -> float | None:
     rows = Logits.of(problem.labelled.logits)
     predicted = rows.probabilities(used.temperature, used.bias).argmax(axis=1)
     return float((predicted == problem.labelled.labels).mean())
+
+
+def _error_of_gain(own: Matrix, used: Matrix) -> float:
+    """Return the standard error of the gain on so many rows, if the map that is used were right."""
+    gain = np.sum(own * own - used * used, axis=1, keepdims=True) - 2 * (own - used)
+    mean, square = float(np.sum(used * gain)), float(np.sum(used * gain**2))
+    return float(np.sqrt(max(square / len(own) - (mean / len(own)) ** 2, 0.0) / len(own)))
 
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
