@@ -29,7 +29,7 @@ class Fitted:
     # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
     near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
-    stretch: float = 1.7
+    stretch: float = 1.5
     # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
     histogram: float = 0.7
     # Weight of the model's own probabilities, against a transport, where there is no source.
@@ -44,11 +44,11 @@ class Fitted:
     # Log-odds that a stated mix is right: mix_odds, less mix_slope times the fall of the mean
     # confidence by meeting the mix, per unit of its distance from the model's own class means; more
     # by mix_shift times the fall of the log-odds of `similar` since the source; less by
-    # mix_distance times the square of the distance, where rows are such as the model knows.
+    # mix_distance times the cube of the distance, where rows are such as the model knows.
     mix_odds: float = 2.5
     mix_slope: float = 5.0
     mix_shift: float = 1.0
-    mix_distance: float = 10.0
+    mix_distance: float = 40.0
     # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
     repeated_mix: float = 6.0
     # Probability, before labels are seen, that a class mix holds which logits alone speak against:

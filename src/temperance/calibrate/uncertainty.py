@@ -2,8 +2,9 @@
 
 A plausible map meets a class mix and an accuracy. The class mix is the stated one or, where none is
 stated, that of the source, which many shifts leave alone; with the probability that this mix is
-wrong, none is met (b = 0). The accuracy is near one of its estimates (`accuracy`). The map that is used minimises the expected log score over all of them: it is the map
-nearest to their mixture, so that doubt by itself lowers confidence and shrinks the bias.
+wrong, none is met (b = 0). The accuracy is near one of its estimates (`accuracy`). The map that is
+used minimises the expected log score over all of them: it is the map nearest to their mixture, so
+that doubt by itself lowers confidence and shrinks the bias.
 
 Every interval is one over the plausible maps, each taken for the truth in turn.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from scipy.special import expit
@@ -323,8 +324,8 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     rise /= max(shrinkage * variation, 0.02)
     odds = FITTED.mix_odds + FITTED.mix_slope * min(rise, 0.0)
     likeness = _likeness(problem.sample, source)
-    odds += FITTED.mix_shift * min(-np.log(likeness), 3.0)
-    odds -= FITTED.mix_distance * (variation * likeness) ** 2
+    odds += FITTED.mix_shift * min(-float(np.log(likeness)), 3.0)
+    odds -= FITTED.mix_distance * (variation * likeness) ** 3
     repeated = prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED
     if repeated or problem.prior is None:
         odds -= FITTED.repeated_mix
@@ -347,8 +348,8 @@ def _error_from_mix(met: Matrix, predicted: NDArray[np.intp], prior: Prior) -> f
     mean = met.mean(axis=0)
     slope = np.bincount(predicted, own, k) / n - own @ met / n
     curvature = np.diag(mean + 1e-9) - met.T @ met / n
-    gradient = np.linalg.solve(curvature, slope)
-    variance = mean @ gradient**2 - (mean @ gradient) ** 2
+    gradient = cast("Matrix", np.linalg.solve(curvature, slope))
+    variance = float(mean @ gradient**2 - (mean @ gradient) ** 2)
     return float(np.sqrt(max(variance, 0.0) / prior.equivalent_sample_size) / odds)
 
 

@@ -140,16 +140,20 @@ def _error_of_gain(own: Matrix, used: Matrix) -> float:
 
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
-    """Return the probability that a quantity is positive, linear between its weighted values."""
+    """Return the probability that a quantity is positive.
+
+    The weight of each value is spread evenly from half way to the next smaller value to half way to
+    the next larger one.
+    """
     if len(values) == 1:
         return float(values[0] > 0)
     order = np.argsort(values, kind="stable")
-    sorted_values, weight = values[order], weights[order] / weights.sum()
-    first = 2 * float(sorted_values[0]) - float(sorted_values[1])
-    last = 2 * float(sorted_values[-1]) - float(sorted_values[-2])
-    places: Matrix = np.concatenate([[first], sorted_values, [last]])
-    below: Matrix = np.concatenate([[0.0], np.cumsum(weight) - weight / 2, [1.0]])
-    return 1.0 - float(np.interp(0.0, places, below))
+    place, weight = values[order], weights[order] / weights.sum()
+    between = (place[1:] + place[:-1]) / 2
+    ends: Matrix = np.concatenate(
+        [[2 * place[0] - between[0]], between, [2 * place[-1] - between[-1]]]
+    )
+    return 1.0 - float(np.interp(0.0, ends, np.concatenate([[0.0], np.cumsum(weight)])))
 
 
 def _temperatures(plausible: Plausible) -> Interval:
