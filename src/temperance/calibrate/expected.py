@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
+LARGEST_COST = 1e100  # whose square is a number
 LEAST = 1.0  # expected rows below which a share among them is not known
 
 
@@ -150,9 +151,9 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         active=active,
         n_classes=k,
         used=rows.probabilities(float(numbers.get("temperature", 1.0)), bias),
-        weights=np.array(plausible["weights"]),
-        temperatures=np.array(plausible["temperatures"]),
-        biases=np.array(plausible["biases"])[:, active],
+        weights=np.array(plausible["weights"], dtype=np.float64),
+        temperatures=np.array(plausible["temperatures"], dtype=np.float64),
+        biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
         bias_error=_bias_error(cal),
     )
 
@@ -445,8 +446,9 @@ def _check_costs(matrix: ArrayLike, k: int) -> Matrix:
             f"matrix must be {k} x {k}, true classes by predicted classes. Got shape "
             f"{costs.shape} instead."
         )
-    if not np.isfinite(costs).all():
+    if not (np.abs(costs) <= LARGEST_COST).all():
         raise InputError(
-            "matrix must hold finite costs. Got NaN or infinity: put 0 where a pair costs nothing."
+            f"matrix must hold finite costs within ±{LARGEST_COST:g}. Got NaN, infinity or larger "
+            "ones: put 0 where a pair costs nothing."
         )
     return costs
