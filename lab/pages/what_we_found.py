@@ -573,11 +573,12 @@ class mix is worth: a foreign row has no class, and an attack moves each row whe
 ![Mean confidence and accuracy with foreign rows and under attack](foreign.png)
 
 Of foreign rows UTS sees the predicted classes only, and the more of them there are, the less its
-confidence differs from the uncalibrated one. Prior-matched scaling estimates the accuracy of all rows with the help of the labelled source:
-its mean confidence follows the accuracy, but one temperature cannot tell a foreign row from its
-neighbour, and the rows that have a class pay for it with a worse Brier score. Who expects foreign
-rows needs a detector of such rows first (the [assistant](../assistant.md) has one). An attack is
-made to leave no trace in the confidence: {attack}
+confidence differs from the uncalibrated one. Prior-matched scaling estimates the accuracy of all
+rows with the help of the labelled source: its mean confidence follows the accuracy, but one
+temperature cannot tell a foreign row from its neighbour, and the rows that have a class pay for it
+with a worse Brier score. Who expects foreign rows needs a detector of such rows first (the
+[assistant](../assistant.md) has one). An attack is made to leave no trace in the
+confidence: {attack}
 """
 
 
