@@ -78,12 +78,13 @@ audit: $(READY)/lint  ## known weaknesses of dependencies (pip-audit) and of our
 test-reproduce: $(READY)/test  ## the paper's tables and figures on five thousand digits
 	$(BIN)/python -m pytest -m reproduce lab/tests/reproduce $(ARGS)
 
-lint: $(READY)/lint  ## ruff, types, import contracts, spelling
+lint: $(READY)/lint  ## ruff, types, import contracts, spelling, sizes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python .ci/sizes.py
 
 format: $(READY)/lint  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix

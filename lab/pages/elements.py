@@ -83,7 +83,8 @@ def _settled(element: Element, records: Records) -> Element:
         told = [f"{len(run)} of {len(groups)} {what} have numbers"]
         told += [f"{len(run & needing)} of these lack a method"] if run & needing else []
         told += [element.here] if element.here else []
-        told += [f"{len(once)} of one training run"] if once else []
+        told += [f"needs: named with the {what} that have none"] if needing - run else []
+        told += [f"{len(once)} of one training run, needs four more"] if once else []
         state = "partial" if needing or once else "done"
         return element._replace(state=state, here="; ".join(told))
     return element

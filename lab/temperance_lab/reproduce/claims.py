@@ -137,6 +137,21 @@ def _lowest(
     return Claim(experiment, says, rule, cases, ours)
 
 
+def _ordered(experiment: str, says: str, methods: tuple[str, ...], *, ours: bool = False) -> Claim:
+    """Each method is below the next one."""
+    metric = SCORE[experiment]
+
+    def cases(t: RecordTable) -> Cases:
+        for group in t.groups():
+            for x in t.degrees(group):
+                values = np.array([t.value(group, m, metric, x) for m in methods])
+                if x > 0 and not np.isnan(values).any():
+                    yield (np.diff(values) > 0).all()
+
+    rule = f"{NAME[metric]} of {' < '.join(methods)}, by {CASE[experiment]}"
+    return Claim(experiment, says, rule, cases, ours)
+
+
 def _at_equal_accuracy(says: str, best: str, *, ours: bool = False) -> Claim:
     """A method on one network is below every probabilistic method that is as accurate."""
 
@@ -299,6 +314,8 @@ def _same_order(says: str, metric: str) -> Claim:
 
 PAPER = ("uncalibrated", "UTS", "vector", "matrix")
 OTHERS = ("uncalibrated", "TS", "ll-Dropout", "SVI", "ensemble")
+ORDER = ("TS-Target", "prior-matched, T only", "UTS", "TS", "uncalibrated")
+IN_ORDER = "TS-Target, prior-matched, UTS, TS and uncalibrated come in this order"
 UNDER_SHIFT = "Prior-matched scaling is better than UTS under shift"
 
 CLAIMS = (
@@ -392,11 +409,20 @@ CLAIMS = (
     ),
     _below(
         "table-1",
+        "Without shift and source, prior-matched scaling is better than UTS",
+        "prior-matched, T only",
+        "UTS",
+        ours=True,
+    ),
+    _below(
+        "table-1",
         "A penalty makes matrix scaling better than TS",
         "penalised matrix",
         "TS",
         ours=True,
     ),
+    _ordered("figure-shift", IN_ORDER, ORDER, ours=True),
+    _ordered("figure-corruptions", IN_ORDER, ORDER, ours=True),
     _below("figure-shift", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
     _below("figure-corruptions", UNDER_SHIFT, "prior-matched", "UTS", ours=True),
     _below(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance.report.displays.style import ink, pyplot, styled
+from temperance.report.style import ink, pyplot, styled
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY, PAPER
 from temperance_lab.reproduce.record_table import RecordTable
@@ -83,6 +83,11 @@ def _grid(
 def _known(t: RecordTable) -> list[str]:
     """Return the methods of the records, in one order for all figures."""
     return [m for m in LOOK if m in t.methods()]
+
+
+def _lines(group: str) -> str:
+    """Return the title of a panel; a network that stands for another has two lines."""
+    return title(group).replace(" for ", "\nfor ")
 
 
 def _guessing(ax: Axes, *, named: bool = False, across: bool = True) -> None:
@@ -201,7 +206,7 @@ def _multiples(
     methods = [m for m in _known(t) if (metric, m) != ("temperature", "uncalibrated")]
     ends = []
     for ax, group in zip(axes, groups, strict=True):
-        ax.set(title=title(group), **scale)
+        ax.set(title=_lines(group), **scale)
         if ax.get_yscale() == "log":
             ax.minorticks_off()
         ends.append(_curves(t, ax, group, metric, methods, unit(group), spread=spread))
@@ -231,7 +236,7 @@ def table(t: RecordTable) -> Figure:
             if printed <= SCALE[1]:
                 ax.plot(printed, row, marker="o", mfc="none", mec=ink(), ms=7, clip_on=False)
         ax.set(
-            title=title(group).replace(" for ", "\nfor "),
+            title=_lines(group),
             xlim=SCALE,
             xscale="log",
             yticks=list(place.values()),
@@ -262,7 +267,7 @@ def shifts(t: RecordTable) -> Figure:
     ):
         ends = [_curves(t, ax, g, metric, methods) for ax, g in zip(line, groups, strict=True)]
         for ax in line if metric == "brier" else []:
-            _guessing(ax, named=ax is line[0])
+            _guessing(ax, named=ax is line[-1])  # where no curve crosses the words
         figure.canvas.draw()  # the scales are final
         _label(line[-1], ends[-1], {"TS": "every temperature"} if line is upper else None)
     for ax, group in zip(upper, groups, strict=True):

@@ -1,10 +1,11 @@
 """One record for every number: what the paper prints, what was measured, and from which bytes.
 
 The records of an experiment are one JSON file: fields that all records share, and a line for every
-group and degree, with what its records share, the names of the other fields, and a short list for
-each method. A field that is not there has its default. A cell
-that could not be run has ``reproduced`` null and says in ``needs`` which file or machine is missing
-and which command would fill it; the cell is never filled otherwise.
+group and degree, with the fields that its records share, the names of the other fields, and a short
+list for each method. A line says only what differs from the line before it; before the first line,
+every field has its default. A cell that could not be run has ``reproduced`` null and says in
+``needs`` which file or machine is missing and which command would fill it; the cell is never filled
+otherwise.
 """
 
 from __future__ import annotations
@@ -168,6 +169,9 @@ MEASURED = (
 )  # fields of one cell; others are a method's
 
 
+LAYOUT = ("columns", "measured", "metrics")  # how a row of a file is read
+
+
 def measured(
     values: ArrayLike, reported: dict[str, float] | None, evidence: str, networks: int = 1
 ) -> dict[str, Any]:
@@ -198,10 +202,16 @@ def write(path: Path, records: list[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [record.to_dict() for record in records]
     everywhere = _shared(rows)
-    tables = groupby(rows, key=lambda r: (r["group"], r["x"]))
-    lines = ",\n".join(_table(list(some), everywhere) for _, some in tables)
+    fields, layout = DEFAULT | everywhere, {}
+    lines = []
+    for _, some in groupby(rows, key=lambda r: (r["group"], r["x"])):
+        line_fields, line_layout, table = _table(list(some))
+        changed = {"fields": _changed(line_fields, fields)} | _changed(line_layout, layout)
+        lines.append(_json(changed | {"rows": table}))
+        fields, layout = fields | line_fields, line_layout
     partial = path.with_name(f"{path.name}.partial")
-    text = f'{{"shared":{_json(everywhere)},"tables":[\n{lines}\n]}}\n'
+    text = ",\n".join(lines)
+    text = f'{{"shared":{_json(everywhere)},"tables":[\n{text}\n]}}\n'
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
@@ -211,25 +221,26 @@ def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)} if rows else {}
 
 
-def _table(rows: list[dict[str, Any]], everywhere: dict[str, Any]) -> str:
-    """Return records of one group and degree: shared fields once, the others in columns.
+def _changed(facts: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in facts.items() if before.get(k, MISSING) != v}
 
-    A row is a method: its own fields, and then the measured fields of each metric. Shared fields
-    of all tables, and those that have their default, are left out.
+
+def _table(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any], list[list[Any]]]:
+    """Return records of one group and degree: shared fields, names of the others, and rows.
+
+    A row is a method: its own fields, and then the measured fields of each metric.
     """
-    alike = _shared(rows)
-    columns = [name for name in FIELDS if name not in alike and name not in MEASURED]
-    measured = [name for name in MEASURED[1:] if name not in alike]
+    shared = _shared(rows)
+    columns = [name for name in FIELDS if name not in shared and name not in MEASURED]
+    measured = [name for name in MEASURED[1:] if name not in shared]
     metrics, table = [], []
     for own, some in groupby(rows, key=lambda r: [r[c] for c in columns]):
         cells = list(some)
         metrics.append([cell["metric"] for cell in cells])
         table.append(own + [cell[name] for cell in cells for name in measured])
-    told = everywhere.keys() | {name for name, value in alike.items() if value == DEFAULT.get(name)}
-    facts = {"shared": {k: v for k, v in alike.items() if k not in told}}
-    facts |= {"columns": columns, "measured": measured}
-    facts["metrics"] = metrics[0] if all(names == metrics[0] for names in metrics) else metrics
-    return _json(facts | {"rows": table})
+    if all(names == metrics[0] for names in metrics):
+        metrics = metrics[0]
+    return shared, {"columns": columns, "measured": measured, "metrics": metrics}, table
 
 
 def _json(value: Any) -> str:
@@ -240,12 +251,15 @@ def read(path: Path) -> list[Record]:
     """Read the records of an experiment back."""
     records = []
     file = json.loads(path.read_text(encoding="utf-8"))
+    fields, layout = file["shared"], {}
     for table in file["tables"]:
-        columns, measured, metrics = table["columns"], table["measured"], table["metrics"]
+        before = file["shared"] if "shared" in table else fields  # "shared": an older file
+        fields = before | table.get("shared", table.get("fields"))
+        layout |= {name: table[name] for name in LAYOUT if name in table}
+        columns, measured, metrics = (layout[name] for name in LAYOUT)
         alike = not metrics or isinstance(metrics[0], str)
-        shared = file["shared"] | table["shared"]
         for number, row in enumerate(table["rows"]):
-            own = shared | dict(zip(columns, row[: len(columns)], strict=True))
+            own = fields | dict(zip(columns, row[: len(columns)], strict=True))
             values = iter(row[len(columns) :])
             for metric in metrics if alike else metrics[number]:
                 facts = own | {"metric": metric} | {name: next(values) for name in measured}

@@ -39,6 +39,11 @@ def test_every_element_is_there_once_and_has_a_state(every):
     assert {e.state for e in every} <= {"done", "different", "partial", "missing"}
 
 
+def test_what_is_not_done_says_what_it_needs(every):
+    for element in every:
+        assert element.state in {"done", "different"} or "need" in element.here, element.key
+
+
 def test_every_command_names_what_is_there(every):
     for command in (c for e in every for c in e.command.split(" and ")):
         program, *words = shlex.split(command)

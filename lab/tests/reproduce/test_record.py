@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -38,6 +39,28 @@ def test_a_record_survives_its_file(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["records.json"]
 
 
+def test_a_line_of_a_file_tells_what_differs_from_the_line_before(tmp_path):
+    # A field departs from its default, returns to it, and becomes a column of its own.
+    found = measured([0.1, 0.2, 0.4], None, "exact")
+    told = [("a", "", 1), ("b", "noisy", 1), ("c", "", 2), ("d", "", 2)]
+    records = [
+        Record(**CELL | {"group": g, "metric": m, "method": method}, caveat=caveat, x=x, **found)
+        for g, caveat, x in told
+        for method in ("TS", "UTS")
+        for m in ("nll", "ece")[: 1 + (g < "c")]
+    ]
+    records[-1] = dataclasses.replace(records[-1], caveat="of one method", networks=5)
+    path = tmp_path / "records.json"
+    write(path, records)
+    assert [r.to_dict() for r in read(path)] == [r.to_dict() for r in records]
+    lines = [json.loads(line.rstrip(",")) for line in path.read_text().splitlines()[1:-1]]
+    assert [line["fields"] for line in lines[1:3]] == [
+        {"group": "b", "caveat": "noisy"},
+        {"group": "c", "x": 2, "caveat": "", "metric": "nll"},
+    ]
+    assert "columns" not in lines[1]
+
+
 def test_a_cell_is_measured_or_says_what_it_needs():
     with pytest.raises(InputError, match="either a reproduced number or what it needs"):
         Record(**CELL)
@@ -49,7 +72,7 @@ def test_a_cell_is_measured_or_says_what_it_needs():
 
 def test_a_file_with_other_fields_is_refused(tmp_path):
     path = tmp_path / "records.json"
-    table = {"shared": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3, 0.1]]}
+    table = {"fields": {"experiment": "table-1"}, "columns": ["number"], "rows": [[3, 0.1]]}
     table |= {"metrics": ["nll"], "measured": ["sd"]}
     path.write_text(json.dumps({"shared": {}, "tables": [table]}))
     with pytest.raises(InputError, match="Fields differ"):

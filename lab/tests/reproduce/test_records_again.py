@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from temperance_lab.reproduce import ExperimentData, run, stored
+from temperance_lab.reproduce.claims import ORDER
+from temperance_lab.reproduce.figures import EQUAL
+from temperance_lab.reproduce.protocol import Logits, draw_shifted, over_draws
+from temperance_lab.reproduce.record_table import RecordTable
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 CHEAP = ["uncalibrated", "TS", "UTS"]
@@ -34,6 +40,34 @@ def test_quick_records_of_the_shipped_logits(name, tmp_path):
     data = ExperimentData(tmp_path, quick=True)
     (group, now), *_ = run(name, data, tmp_path, cells="demo", methods=CHEAP)
     compare(now, [r for r in stored(name, EXPERIMENTS / "quick") if r.group == group])
+
+
+def shipped(name):
+    with np.load(str(files("temperance.cli") / "demo_data" / f"{name}.npz")) as file:
+        z, y = file["logits"].astype(np.float64), file["labels"].astype(np.int64)
+    return Logits(z, y, np.bincount(y) / len(y), name)
+
+
+def test_order_of_the_methods_on_shipped_logits():
+    """Digits rotated by 60 degrees, where UTS and TS are close in the records of figure 2."""
+    draw = draw_shifted(shipped("mnist_source"), shipped("mnist_rotated_60"))
+    draws = over_draws(draw, ORDER, 5)
+    target, ours, uts, ts, nothing = (np.mean(draws.values[m]["brier"]) for m in ORDER)
+    assert target < ours < min(uts, ts)
+    assert max(uts, ts) < nothing
+
+
+def test_order_of_the_methods_in_figure_2():
+    """Where labels of the source leave TS worse than equal probabilities, the order is whole."""
+    t = RecordTable(stored("figure-shift", EXPERIMENTS / "paper"))
+    scores = [
+        [t.value(g, m, "brier", x) for m in ORDER]
+        for g in t.groups()
+        for x in t.degrees(g)
+        if t.value(g, "TS", "brier", x) > EQUAL
+    ]
+    assert len(scores) > 10
+    assert (np.diff(scores, axis=1) > 0).all()
 
 
 @pytest.mark.slow

@@ -1,4 +1,3 @@
-# pyright: basic
 """The functions of `kernels_numpy` compiled by Numba, ten times faster; docstrings are there.
 
 Loops are short and simple, so that LLVM turns them into vector instructions. exp and log are
@@ -16,25 +15,32 @@ interpreter lock. Machine code is kept where `compiled_cache` says.
 from __future__ import annotations
 
 import math
-from functools import wraps
-from typing import Any
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TypeGuard, TypeVar, cast
 
 import numba as nb
 import numpy as np
+from numpy.typing import NDArray
 
 from temperance._core import kernels_numpy as reference
-from temperance._core.arrays import is_numpy
+from temperance._core.arrays import Array, Floats, is_numpy
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.kernels_numpy import *  # noqa: F403 - bin_sums
 from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL
 from temperance._core.optimise import Moments
 from temperance._core.sums import EvaluationSums
+
+Function = TypeVar("Function", bound=Callable[..., object])
+Reals = NDArray[np.float32 | np.float64]
+Integers = NDArray[np.int64]
+Work = tuple[Floats, Floats, Floats, Floats]
 
 BLOCKS_PER_CALL = 8  # kernels make no copies of a block, so that more blocks cost no memory
 CHUNK = 1_024  # numbers of an array that stays in the first-level cache with its companions
 NEAR_EDGE = 0.5 - 1e-6  # distance from the middle of a bin, in widths, that is near an edge
 SHORT = 32  # classes up to which a vector of metrics holds several rows
 ORDERS = reference.DERIVATIVES
+bin_sums = reference.bin_sums
 
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # LN2_HIGH times 2^10 is exact
@@ -50,30 +56,29 @@ SUMS = {"reassoc", "contract", "nsz", "arcp"}
 EXACT = {"contract"}
 
 
-def part(fastmath: set[str]) -> Any:
+def part(fastmath: set[str]) -> Callable[[Function], Function]:
     """Compile a function into the kernels that call it."""
-    return nb.njit(forceinline=True, error_model="numpy", fastmath=fastmath)
+    compiled = nb.njit(forceinline=True, error_model="numpy", fastmath=fastmath)
+    return cast("Callable[[Function], Function]", compiled)
 
 
-def kernel(function: Any) -> Any:
+def kernel(function: Function) -> Function:
     """Compile a function, and call it with arrays of few kinds: it is compiled once a dtype."""
-    options: Any = {"nogil": True, "error_model": "numpy", "fastmath": SUMS}
+    options = partial(nb.njit, nogil=True, error_model="numpy", fastmath=SUMS)
     try:
-        compiled = nb.njit(cache=True, **options)(function)
+        compiled = options(cache=True)(function)
     except RuntimeError:  # neither this directory nor the user's cache can be written
-        compiled = nb.njit(**options)(function)
+        compiled = options()(function)
 
     @wraps(function)
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> object:
         return compiled(*[_readable(value) for value in given])
 
-    return call
+    return cast("Function", call)
 
 
-def _readable(value: Any) -> Any:
-    """Return an array row after row, read-only, of a dtype that kernels know; None as no rows."""
-    if value is None:
-        return NONE
+def _readable(value: object) -> object:
+    """Return an array row after row, read-only, of a dtype that kernels know."""
     if not is_numpy(value):
         return value
     half = value.dtype.kind == "f" and value.dtype.itemsize < 4
@@ -83,15 +88,18 @@ def _readable(value: Any) -> Any:
     return view
 
 
-NONE = _readable(np.zeros(0))
-NO_LABELS = _readable(np.zeros(0, np.int64))
+def _are_hard(labels: Integers | Floats) -> TypeGuard[Integers]:
+    return labels.ndim == 1
+
+
+NO_WEIGHTS, NO_LABELS = np.zeros(0), np.zeros(0, np.int64)
 
 
 # ------------------------------------------------------------------ parts: exp, log, maximum
 
 
 @part(EXACT)
-def two_to(x):
+def two_to(x: float) -> float:
     """Return 2^x for x ≤ 0, at least 2^LOWEST: ``x = n + f``, ``2^x = 2^n (1 + f q(f))``."""
     x = LOWEST if x < LOWEST else x
     shifted = x + ROUND
@@ -105,7 +113,7 @@ def two_to(x):
 
 
 @part(EXACT)
-def logarithm(s):
+def logarithm(s: float) -> float:
     """Return log s for 1 ≤ s < 2^1000: ``s = 2^n m``, ``log m = 2 artanh((m - 1) / (m + 1))``."""
     bits = np.float64(s).view(np.int64)
     m = np.int64((bits & MANTISSA) | EXPONENT_OF_ONE).view(np.float64)
@@ -122,7 +130,7 @@ def logarithm(s):
 
 
 @part(EXACT)
-def largest(row):
+def largest(row: Reals) -> float:
     """Return the largest number of a row, compared as integers: LLVM has vectors for these only.
 
     The bits of positive floats are ordered as integers are, those of negative floats the other way
@@ -136,7 +144,7 @@ def largest(row):
 
 
 @part(EXACT)
-def first_largest(row, top):
+def first_largest(row: Reals, top: float) -> int:
     """Return the place of the first number that is ``top`` or NaN."""
     place = row.size - 1
     for k in range(row.size):
@@ -145,7 +153,7 @@ def first_largest(row, top):
 
 
 @part(SUMS)
-def total(row):
+def total(row: Floats) -> float:
     """Return the sum of a row."""
     s = 0.0
     for k in range(row.size):
@@ -154,7 +162,7 @@ def total(row):
 
 
 @part(SUMS)
-def dot(x, y, count):
+def dot(x: Floats, y: Floats, count: int) -> float:
     """Return ``Σ x y``."""
     s = 0.0
     for i in range(count):
@@ -163,7 +171,7 @@ def dot(x, y, count):
 
 
 @part(SUMS)
-def shifted_exponents(row, top, scale, u):
+def shifted_exponents(row: Reals, top: float, scale: float, u: Floats) -> float:
     """Write ``(z - top) scale``, LOWEST where that is less, and return the sum of ``z - top``."""
     s = 0.0
     for k in range(row.size):
@@ -175,7 +183,9 @@ def shifted_exponents(row, top, scale, u):
 
 
 @part(EXACT)
-def exponentiate(z, start, scale, u, e, tops, shifts):
+def exponentiate(
+    z: Reals, start: int, scale: float, u: Floats, e: Floats, tops: Floats, shifts: Floats
+) -> int:
     """Write ``u = (z - max z) scale``, 2^u, max z, Σ (z - max z) of some rows; return how many."""
     count = min(tops.size, z.shape[0] - start)
     for i in range(count):
@@ -189,9 +199,9 @@ def exponentiate(z, start, scale, u, e, tops, shifts):
 
 
 @part(EXACT)
-def work_arrays(z):
+def work_arrays(z: Reals) -> Work:
     """Return the arrays that `exponentiate` writes."""
-    rows = max(1, CHUNK // z.shape[1])
+    rows: int = max(1, CHUNK // z.shape[1])
     rows = min(z.shape[0], rows - rows % 64 if rows > 64 else rows)  # whole vectors
     shape = rows, z.shape[1]
     return np.zeros(shape), np.zeros(shape), np.empty(rows), np.empty(rows)
@@ -201,7 +211,7 @@ def work_arrays(z):
 
 
 @part(SUMS)
-def power_sums(u, e, s, i):
+def power_sums(u: Floats, e: Floats, s: Floats, i: int) -> None:
     """Write ``Σ_k u_k^r e_k`` of one row, r = 0 … 6."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = 0.0
     for k in range(u.size):
@@ -221,7 +231,7 @@ def power_sums(u, e, s, i):
 
 
 @part(EXACT)
-def cumulants(s, count):
+def cumulants(s: Floats, count: int) -> None:
     """Replace ``Σ_k u_k^r 2^u_k`` of each row by ``log Σ 2^u`` and the cumulants of u."""
     for i in range(count):
         one = 1 / s[0, i]
@@ -241,7 +251,7 @@ def cumulants(s, count):
 
 
 @kernel
-def moment_sums(z, labels, weight, scale):
+def moment_sums(z: Reals, labels: Integers, weight: Floats, scale: float) -> Floats:
     """Return Σ A log Σ 2^u, Σ A κ_r, Σ A (max z - z_y), Σ A Σ_k (z_k - max z), Σ A, the reach."""
     u, e, tops, shifts = work_arrays(z)
     s, mass, gaps = np.empty((ORDERS + 1, tops.size)), np.ones(tops.size), np.zeros(tops.size)
@@ -267,11 +277,13 @@ def moment_sums(z, labels, weight, scale):
     return sums
 
 
-def temperature_moments(logits, labels, weight, beta) -> Moments:
-    if not is_numpy(logits) or (labels is not None and labels.ndim == 2):
-        return reference.temperature_moments(logits, labels, weight, beta)
+def temperature_moments(
+    logits: Array, labels: Integers | Floats | None, weight: Floats | None, beta: float
+) -> Moments:
     hard = NO_LABELS if labels is None else labels
-    sums = moment_sums(logits, hard, weight, beta * LOG2_E)
+    if not is_numpy(logits) or not _are_hard(hard):
+        return reference.temperature_moments(logits, labels, weight, beta)
+    sums = moment_sums(logits, hard, NO_WEIGHTS if weight is None else weight, beta * LOG2_E)
     gap, shifts, count, reach = sums[ORDERS + 1 :].tolist()
     if not (reach <= LARGEST or are_sound(logits)):
         return reference.NO_MOMENTS
@@ -285,7 +297,9 @@ def temperature_moments(logits, labels, weight, beta) -> Moments:
 
 
 @part(SUMS)
-def sums_of_rows(z, start, work, predicted, s, squares):
+def sums_of_rows(
+    z: Reals, start: int, work: Work, predicted: Integers, s: Floats, squares: Floats
+) -> None:
     """Write max z, Σ (z - max z), argmax, Σ e and Σ e² of some rows, with e = exp(z - max z)."""
     u, e, tops, shifts = work
     for i in range(exponentiate(z, start, LOG2_E, u, e, tops, shifts)):
@@ -294,7 +308,9 @@ def sums_of_rows(z, start, work, predicted, s, squares):
 
 
 @part(SUMS)
-def sums_of_short_rows(z, start, work, predicted, s, squares):
+def sums_of_short_rows(
+    z: Reals, start: int, work: Work, predicted: Integers, s: Floats, squares: Floats
+) -> None:
     """Write the same of rows of few classes, class by class: a vector then holds several rows."""
     u, _, tops, shifts = work
     count, x = min(tops.size, z.shape[0] - start), u.reshape(z.shape[1], tops.size)
@@ -317,7 +333,17 @@ def sums_of_short_rows(z, start, work, predicted, s, squares):
 
 
 @part(EXACT)
-def outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nll, brier):
+def outcomes_of_chunk(
+    z: Reals,
+    labels: Integers,
+    start: int,
+    work: Work,
+    predicted: Integers,
+    confidence: Floats,
+    correct: Floats,
+    nll: Floats,
+    brier: Floats,
+) -> int:
     """Write the outcomes of some rows, and return how many; -1 where a label has no column."""
     _, _, tops, shifts = work
     count = min(tops.size, z.shape[0] - start)
@@ -342,7 +368,7 @@ def outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nl
 
 
 @kernel
-def outcome_rows(z, labels):
+def outcome_rows(z: Reals, labels: Integers) -> Floats:
     """Return the outcomes of all rows, one kind a row."""
     work, out = work_arrays(z), np.empty((4, z.shape[0]))
     rows = work[2].size
@@ -355,14 +381,14 @@ def outcome_rows(z, labels):
     return out
 
 
-def outcomes(logits, labels):
-    if labels.ndim == 2:
+def outcomes(logits: Reals, labels: Integers | Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    if not _are_hard(labels):
         return reference.outcomes(logits, labels)
     return tuple(outcome_rows(logits, labels))
 
 
 @part(EXACT)
-def bin_indices(confidence, edges, n, places):
+def bin_indices(confidence: Floats, edges: Floats, n: int, places: Integers) -> None:
     """Write the bin of each confidence; near an edge the product may be rounded across it."""
     last, near = edges.size - 2, 0
     for i in range(n):
@@ -377,7 +403,9 @@ def bin_indices(confidence, edges, n, places):
 
 
 @kernel
-def evaluation(z, labels, weight, edges):
+def evaluation(
+    z: Reals, labels: Integers, weight: Floats, edges: Floats
+) -> tuple[Floats, Floats, float]:
     """Return sums of weight, correctness, NLL and Brier score; of bins; and the reach or NaN."""
     work, scores, bins, reach = work_arrays(z), np.zeros(4), np.zeros((edges.size - 1, 3)), 0.0
     _, _, tops, shifts = work
@@ -405,10 +433,14 @@ def evaluation(z, labels, weight, edges):
     return scores, bins, reach
 
 
-def evaluation_sums(logits, labels, weight, edges) -> EvaluationSums:
-    if labels.ndim == 2:
+def evaluation_sums(
+    logits: Reals, labels: Integers | Floats, weight: Floats | None, edges: Floats
+) -> EvaluationSums:
+    if not _are_hard(labels):
         return reference.evaluation_sums(logits, labels, weight, edges)
-    scores, bins, reach = evaluation(logits, labels, weight, edges)
+    scores, bins, reach = evaluation(
+        logits, labels, NO_WEIGHTS if weight is None else weight, edges
+    )
     if math.isnan(reach) or not (reach <= LARGEST or are_sound(logits)):
         return EvaluationSums.invalid(edges.size - 1)
     return EvaluationSums(scores, bins.T, weight is not None)
@@ -418,7 +450,7 @@ def evaluation_sums(logits, labels, weight, edges) -> EvaluationSums:
 
 
 @kernel
-def residual_rows(v, labels, weight):
+def residual_rows(v: Floats, labels: Integers, weight: Floats) -> tuple[Floats, float, Integers]:
     """Return ``w (softmax(v) - 1{y})``, the NLL, and rows with p_y ≤ 1/2 by class."""
     u, e, tops, shifts = work_arrays(v)
     out, missed, loss = np.empty_like(v), np.zeros(v.shape[1], np.int64), 0.0
@@ -438,10 +470,12 @@ def residual_rows(v, labels, weight):
     return out, loss, missed
 
 
-def residuals(v, labels, weight):
-    if labels.ndim == 2:
+def residuals(
+    v: Floats, labels: Integers | Floats, weight: Floats | None
+) -> tuple[float, Integers]:
+    if not _are_hard(labels):
         return reference.residuals(v, labels, weight)
-    v[:], loss, missed = residual_rows(v, labels, weight)
+    v[:], loss, missed = residual_rows(v, labels, NO_WEIGHTS if weight is None else weight)
     return float(loss), missed
 
 
@@ -449,7 +483,7 @@ def residuals(v, labels, weight):
 
 
 @part(EXACT)
-def write_log_odds(row, top, e, s, out):
+def write_log_odds(row: Reals, top: float, e: Floats, s: float, out: Floats) -> None:
     """Write ``z - top - log(s - e)``; of the predicted class the number is not used."""
     for k in range(row.size):
         rest = s - e[k]
@@ -458,7 +492,7 @@ def write_log_odds(row, top, e, s, out):
 
 
 @kernel
-def non_predicted_log_odds(z):
+def non_predicted_log_odds(z: Reals) -> tuple[Floats, Integers]:
     u, e, tops, shifts = work_arrays(z)
     odds, counts = np.empty(z.shape), np.zeros(z.shape[1], np.int64)
     for start in range(0, z.shape[0], tops.size):
@@ -474,7 +508,7 @@ def non_predicted_log_odds(z):
 
 
 @kernel
-def derivative_sums(odds, v):
+def derivative_sums(odds: Floats, v: float) -> Floats:
     """Return ``Σ_i u_ik^r 2^u_ik`` with ``u = v o``."""
     sums = np.zeros((ORDERS + 1, odds.shape[1]))
     for i in range(odds.shape[0]):
@@ -488,12 +522,12 @@ def derivative_sums(odds, v):
     return sums
 
 
-def weight_derivatives(odds, v):
+def weight_derivatives(odds: Floats, v: float) -> Floats:
     return derivative_sums(odds, v * LOG2_E) * UNITS[:, None]
 
 
 @kernel
-def weight_doublings(odds, v, points):
+def weight_doublings(odds: Floats, v: float, points: int) -> Floats:
     e, sums = np.empty(odds.shape[1]), np.zeros((points, odds.shape[1]))
     for i in range(odds.shape[0]):
         for k in range(e.size):
@@ -506,7 +540,7 @@ def weight_doublings(odds, v, points):
 
 
 @part(SUMS)
-def mass_and_gap(row, top, odds, scale):
+def mass_and_gap(row: Reals, top: float, odds: Floats, scale: float) -> tuple[float, float]:
     """Return ``Σ e`` and ``Σ e (top - z)`` with e = 2^(scale o)."""
     mass = gap = 0.0
     for k in range(row.size):
@@ -517,7 +551,7 @@ def mass_and_gap(row, top, odds, scale):
 
 
 @kernel
-def weight_mass(z, odds, v):
+def weight_mass(z: Reals, odds: Floats, v: float) -> tuple[Floats, Floats]:
     mass, gap = np.empty(z.shape[0]), np.empty(z.shape[0])
     for i in range(z.shape[0]):
         mass[i], gap[i] = mass_and_gap(z[i], largest(z[i]), odds[i], v * LOG2_E)

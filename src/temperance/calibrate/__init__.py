@@ -8,7 +8,8 @@ may be right, `labels` lets labelled rows choose among them, `verdict` judges, `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,8 @@ from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
 from temperance.calibrate.uncertainty import Plausible, allow_class_mix, plausible_maps
 from temperance.calibrate.verdict import judge
 from temperance.data.given import LabelledSample, read_source
+from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 
 __all__ = ["Calibration", "Finding", "calibrate"]
 

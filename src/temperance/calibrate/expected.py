@@ -8,29 +8,25 @@ of a class hold an error of its bias too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import InputError, check_number, check_same_classes
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import FITTED, POLICY
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.uncertainty import interval_over
 from temperance.data import as_rows
+from temperance.data.types import LogitsLike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
     from temperance.calibrate.result import Calibration
-    from temperance.data.types import LogitsLike
-
-    Matrix = NDArray[np.float64]
 
 LARGEST_COST = 1e100  # whose square is a number
 LEAST = 1.0  # expected rows below which a share among them is not known
@@ -59,10 +55,10 @@ class Answers:
     rows: Logits
     active: NDArray[np.intp]
     n_classes: int
-    used: Matrix
-    weights: Matrix
-    temperatures: Matrix
-    biases: Matrix
+    used: Floats
+    weights: Floats
+    temperatures: Floats
+    biases: Floats
     bias_error: float
 
     @cached_property
@@ -71,7 +67,7 @@ class Answers:
         return self.used.argmax(axis=1)
 
     @cached_property
-    def confidence(self) -> Matrix:
+    def confidence(self) -> Floats:
         """Return the confidence of the map."""
         return self.used.max(axis=1)
 
@@ -79,19 +75,19 @@ class Answers:
         """Return some of the rows."""
         return replace(self, rows=self.rows.take(rows), used=self.used[rows])
 
-    def truths(self) -> Iterator[Matrix]:
+    def truths(self) -> Iterator[Floats]:
         """Yield the probabilities of the rows by each plausible map."""
         for t, b in zip(self.temperatures, self.biases, strict=True):
             yield self.rows.probabilities(float(t), b)
 
     @cached_property
-    def wrong(self) -> Matrix:
+    def wrong(self) -> Floats:
         """Return the probability that a prediction is wrong, by map and row: shape (m, n)."""
         place = np.arange(len(self.rows))
         return np.array([1 - truth[place, self.predicted] for truth in self.truths()])
 
     def share(
-        self, values: Matrix, count: float, level: float = POLICY.level, other: float = 0.0
+        self, values: Floats, count: float, level: float = POLICY.level, other: float = 0.0
     ) -> Interval:
         """Return a share among so many rows; ``values`` are the shares by map.
 
@@ -102,7 +98,7 @@ class Answers:
         error = float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
         return self.within(values, float(np.hypot(error, other)), level)
 
-    def within(self, values: Matrix, error: float, level: float = POLICY.level) -> Interval:
+    def within(self, values: Floats, error: float, level: float = POLICY.level) -> Interval:
         """Return a number between 0 and 1 with its interval, given its sampling error."""
         found = interval_over(self.weights, values, sampling=error, level=level)
         value = float(np.clip(found.value, 0.0, 1.0))
@@ -215,7 +211,7 @@ class Expected:
 
     n: int
     classes: list[str]
-    confusion: Matrix = field(repr=False)
+    confusion: Floats = field(repr=False)
     accuracy: Interval
     precision: tuple[Interval | None, ...] = field(repr=False)
     recall: tuple[Interval | None, ...] = field(repr=False)
@@ -246,7 +242,7 @@ class Expected:
         return self._answers.within(values[:, known].mean(axis=1), float(errors[known].mean()))
 
     @cached_property
-    def _areas(self) -> tuple[Matrix, Matrix]:
+    def _areas(self) -> tuple[Floats, Floats]:
         return _areas(self._answers)
 
     def cost(self, matrix: ArrayLike) -> Interval:
@@ -363,7 +359,7 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     )
 
 
-def _bias_errors(given: Answers, mean: Matrix, predicted: Matrix) -> dict[str, Matrix]:
+def _bias_errors(given: Answers, mean: Floats, predicted: Floats) -> dict[str, Floats]:
     """Return the errors of precision, recall and F1 of each class that an error of its bias makes.
 
     Half the difference between the bias of the class one standard error higher and lower, with the
@@ -371,7 +367,7 @@ def _bias_errors(given: Answers, mean: Matrix, predicted: Matrix) -> dict[str, M
     """
     n, k = mean.shape
     own = given.predicted
-    found: dict[str, list[Matrix]] = {"precision": [], "recall": [], "f1": []}
+    found: dict[str, list[Floats]] = {"precision": [], "recall": [], "f1": []}
     for side in (1, -1):
         factor = np.exp(side * given.bias_error)
         moved = mean * factor / (1 + mean * (factor - 1))
@@ -392,7 +388,7 @@ def _f1_error(hit: float, both: float, n: int) -> float:
     return float(np.sqrt(4 * t * e * (t + e) / n)) / (2 * t + e) ** 2
 
 
-def _areas(given: Answers) -> tuple[Matrix, Matrix]:
+def _areas(given: Answers) -> tuple[Floats, Floats]:
     """Return the areas by map and class, and their sampling errors: NaN where not known.
 
     Expected pairs of a row of the class and another row that are in the right order, over all such
@@ -435,7 +431,7 @@ def _widen(given: Answers, found: list[Interval | None]) -> tuple[Interval | Non
     return tuple(full)
 
 
-def _check_costs(matrix: ArrayLike, k: int) -> Matrix:
+def _check_costs(matrix: ArrayLike, k: int) -> Floats:
     try:
         costs = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError):

@@ -10,23 +10,18 @@ How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from temperance.calibrate.accuracy import log_odds, share_similar
+from temperance.calibrate.accuracy import Source, log_odds, share_similar
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.problem import row_keys, thin
+from temperance.calibrate.problem import Problem, row_keys, thin
 from temperance.calibrate.result import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from temperance.calibrate.accuracy import Source
-    from temperance.calibrate.problem import Problem
-    from temperance.calibrate.uncertainty import Plausible
-    from temperance.calibrate.verdict import Judgement
+from temperance.calibrate.uncertainty import Plausible
+from temperance.calibrate.verdict import Judgement
 
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
 STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given

@@ -7,13 +7,16 @@ None.
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Array, Floats, to_numpy
 from temperance._core.checks import (
     InputError,
     check_choice,
@@ -24,35 +27,27 @@ from temperance._core.checks import (
 )
 from temperance._core.stats import Interval, overlap, wilson
 from temperance._version import __version__
+from temperance.calibrate.accuracy import Source
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.problem import Logits, row_keys
+from temperance.calibrate.expected import Expected, expect
+from temperance.calibrate.problem import Logits, Problem, row_keys
 from temperance.calibrate.solve import BiasAt
 from temperance.calibrate.stored import check_stored
-from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, bin_of
+from temperance.calibrate.threshold import (
+    Demand,
+    Threshold,
+    find_threshold,
+    find_thresholds,
+)
+from temperance.calibrate.uncertainty import Plausible
+from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, Judgement, bin_of
 from temperance.data.given import as_labelled_rows, fingerprint
+from temperance.data.types import LabelsLike, LogitsLike
 from temperance.io import artefact
-from temperance.maps import BiasedTemperature, Temperature
+from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
 from temperance.metrics.proper import accuracy, nll
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-    from temperance.calibrate.accuracy import Source
-    from temperance.calibrate.expected import Expected
-    from temperance.calibrate.problem import Problem
-    from temperance.calibrate.threshold import Threshold
-    from temperance.calibrate.uncertainty import Plausible
-    from temperance.calibrate.verdict import Judgement
-    from temperance.data.types import LabelsLike, LogitsLike
-    from temperance.maps import Map
-
-    Matrix = NDArray[np.float64]
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
@@ -88,6 +83,7 @@ KNOWN = {
     "about": "The class mix of the target is about the one given.",
     "range": "The class mix of the target lies in the ranges given.",
 }
+MIX = ("distance", "shrinkage", "confidence_rise", "probability")
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
 LEVEL = 0.9  # coverage of all intervals
 
@@ -339,8 +335,6 @@ class Calibration:
         >>> bool(recall.low < measured < recall.high)
         True
         """
-        from temperance.calibrate.expected import expect  # which reads results
-
         return expect(self, logits)
 
     @overload
@@ -421,10 +415,8 @@ class Calibration:
         >>> list(by_class), by_class["0"].error.high <= 0.2
         (['0', '1', '2', '3', '4'], True)
         """
-        from temperance.calibrate.threshold import find_threshold, find_thresholds
-
         find = find_thresholds if per_class else find_threshold
-        return find(self, max_error, level, coverage, costs)
+        return find(self, Demand.of(max_error, level, coverage, costs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to one JSON file; `temperance.load` gives it back."""
@@ -605,6 +597,7 @@ def describe(
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
+    mix = None if plausible is None else plausible.mix
     chosen = rows_to_label(problem, used, POLICY.to_label)
     return {
         "n_target": problem.n,
@@ -618,7 +611,7 @@ def describe(
         "prior_kind": "unknown" if prior is None else prior.kind,
         "prior_low": _ends(problem, "low"),
         "prior_high": _ends(problem, "high"),
-        "mix": _mix(plausible),
+        "mix": None if mix is None else {name: getattr(mix, name) for name in MIX},
         "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
         "probability_of_gain": None if judgement is None else judgement.probability,
         "estimates": _estimates(plausible),
@@ -671,7 +664,7 @@ def _unlabelled(problem: Problem) -> NDArray[np.intp]:
     return np.flatnonzero(~np.isin(row_keys(problem.raw[:, problem.active]), labelled))
 
 
-def spread_rows(confidence: Matrix, seed: int | None, most: int) -> NDArray[np.intp]:
+def spread_rows(confidence: Floats, seed: int | None, most: int) -> NDArray[np.intp]:
     """Return at most so many row numbers, spread evenly over the confidence.
 
     Steps of the golden ratio through the rows in order of confidence, from a random start: every
@@ -691,18 +684,6 @@ def _ends(problem: Problem, end: str) -> list[float] | None:
     if prior is None or prior.exact:
         return None
     return problem.widen(getattr(prior, end), 0.0).tolist()
-
-
-def _mix(plausible: Plausible | None) -> dict[str, float] | None:
-    mix = None if plausible is None else plausible.mix
-    if mix is None:
-        return None
-    return {
-        "distance": mix.distance,
-        "shrinkage": mix.shrinkage,
-        "confidence_rise": mix.confidence_rise,
-        "probability": mix.probability,
-    }
 
 
 def _estimates(plausible: Plausible | None) -> list[dict[str, Any]]:
@@ -750,7 +731,7 @@ def _would_change(problem: Problem) -> list[str]:
     return wishes
 
 
-def _histogram(p: Matrix) -> list[int]:
+def _histogram(p: Floats) -> list[int]:
     return np.bincount(bin_of(p.max(axis=1)), minlength=N_BINS).tolist()
 
 
@@ -771,7 +752,7 @@ def _source_facts(source: Source | None) -> dict[str, Any] | None:
     if source is None:
         return None
     z, y, n = source.rows.finite, source.labels, len(source.labels)
-    surprise: Matrix = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
+    surprise: Floats = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
     bins = _source_bins(source)
     right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
     return {

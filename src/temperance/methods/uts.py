@@ -109,7 +109,7 @@ def fit_uts(
     Notes
     -----
     Guarantee: none without its assumption, that the logits are wrong by one factor and the prior is
-    right. `fit_prior_matched` makes better use of the same information.
+    right. Under shift `fit_prior_matched`, which reads a labelled source too, is better.
 
     Examples
     --------

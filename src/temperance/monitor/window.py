@@ -6,28 +6,25 @@ plausible maps of the window for the predictions and the confidence of the map i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from temperance._core.stats import Z90, Interval, overlap, wilson
 from temperance.calibrate.accuracy import log_odds
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.expected import answers
+from temperance.calibrate.expected import Answers, answers
 from temperance.calibrate.findings import found
 from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.uncertainty import interval_over
+from temperance.maps import Map
 from temperance.metrics.binned import bin_index
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.expected import Answers
-    from temperance.maps import Map
     from temperance.monitor.alarms import Alarm
 
 N_BINS = 15
