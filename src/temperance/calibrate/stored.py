@@ -25,6 +25,8 @@ NAMES: dict[Any, str] = {
     str: "a text",
     bool: "true or false",
     dict: "an object",
+    list: "a list",
+    None: "null",
 }
 SHARES = ([float], None)
 FINDING: Form = {"code": str, "title": str, "evidence": dict, "advice": str, "severity": str}
@@ -166,14 +168,8 @@ def _is_outwardly(value: object, form: Form) -> bool:
 
 
 def _words(form: Form) -> str:
-    if form is None:
-        return "null"
-    if isinstance(form, (list, dict)):
-        return "a list" if isinstance(form, list) else "an object"
-    return NAMES[form]
+    return NAMES[list if isinstance(form, list) else dict if isinstance(form, dict) else form]
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    return "null" if value is None else NAMES.get(type(value), type(value).__name__)
+    return NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)

@@ -7,17 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-Json = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print JSON, and nothing else, on stdout.",
-    ),
-]
+FLAG = Parameter(negative="", show_default=False)
+
+Json = Annotated[bool, FLAG, Parameter(help="Print JSON, and nothing else, on stdout.")]
 Out = Annotated[Path, Parameter(name="--out")]
-OptionalOut = Annotated[Path | None, Parameter(name="--out")]
 Classes = Annotated[
     str | None, Parameter(help="Class names: cat,dog,owl or a JSON file, if the file has none.")
 ]
@@ -26,29 +19,22 @@ Labels = Annotated[
 ]
 Probabilities = Annotated[
     bool,
-    Parameter(
-        name="--probabilities",
-        negative="",
-        show_default=False,
-        help="The files hold probabilities (prob_0, prob_1, ...) in place of logits.",
-    ),
+    FLAG,
+    Parameter(help="The files hold probabilities (prob_0, prob_1, ...) in place of logits."),
 ]
 MinAccuracy = Annotated[
-    float | None,
-    Parameter(name="--min-accuracy", help="Gate: exit 1 if the accuracy is smaller or not known."),
+    float | None, Parameter(help="Gate: exit 1 if the accuracy is smaller or not known.")
 ]
 MaxEce = Annotated[
     float | None,
     Parameter(
-        name="--max-ece",
-        help="Gate: exit 1 if the calibration error, after calibration, is larger or not known.",
+        help="Gate: exit 1 if the calibration error, after calibration, is larger or not known."
     ),
 ]
 MaxError = Annotated[
     float | None,
     Parameter(
-        name="--max-error",
-        help="Say from which confidence rows may be accepted, so that at most this share is wrong.",
+        help="Say from which confidence rows may be accepted, so that at most this share is wrong."
     ),
 ]
 Method = Literal["temperature", "vector", "matrix", "biased", "attended"]
