@@ -133,7 +133,7 @@ def check_form(value: object, form: Form, name: str) -> None:
     """
     if isinstance(form, tuple):
         _check_either(value, cast("tuple[Form, ...]", form), name)
-    elif not _is_outwardly(value, form):
+    elif not _has_type(value, form):
         raise InputError(f"{name} must be {_words(form)}. Got {_kind(value)} instead.")
     elif isinstance(form, list):
         (inner,) = cast("list[Form]", form)
@@ -149,14 +149,14 @@ def check_form(value: object, form: Form, name: str) -> None:
 
 def _check_either(value: object, forms: tuple[Form, ...], name: str) -> None:
     for form in forms:
-        if _is_outwardly(value, form):
+        if _has_type(value, form):
             check_form(value, form, name)
             return
     words = " or ".join(_words(form) for form in forms)
     raise InputError(f"{name} must be {words}. Got {_kind(value)} instead.")
 
 
-def _is_outwardly(value: object, form: Form) -> bool:
+def _has_type(value: object, form: Form) -> bool:
     """Return whether a value is of the type that a form asks for, whatever is inside."""
     if form is None:
         return value is None

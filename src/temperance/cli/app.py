@@ -8,9 +8,10 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from temperance.cli import monitor
-from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import (
+    EXAMPLES,
     FLAG,
+    FRONT,
     Classes,
     Json,
     Labels,

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from temperance.cli.examples import EXAMPLES
-from temperance.cli.options import FLAG, Classes, Json, Out, Probabilities
+from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Out, Probabilities
 from temperance.monitor import Monitor, Window
 
 app = App(
