@@ -43,7 +43,7 @@ def calibrate(
     bias: bool = True,
     seed: int | np.random.Generator = 0,
 ) -> Calibration:
-    """Calibrate a model on shifted data, and say whether to believe it.
+    """Calibrate a model on shifted data, and say how far to trust the result.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def _decode(data: bytes, path: object) -> tuple[Records, int | None]:
 
 def _may_be_torn(line: bytes) -> bool:
     """Return whether a line may be the beginning of one of ours, and not the text of others."""
-    written = line.rstrip(b"\0")  # a file system may have made room before it wrote
+    written = line.rstrip(b"\0")  # a file system may have lengthened the file before it wrote
     return written[: len(HEAD)] == HEAD[: len(written)]
 
 
