@@ -105,9 +105,9 @@ The shortfall of a good network is sampling noise, and noise shrinks with rows. 
 
 {sizes}
 
-The paper stops at 2,000 rows, where on the CIFAR networks T happens to be about right. With ten
-thousand a user gets a worse answer. `fit_uts` therefore averages over bags of 2,000 rows; the
-last column is that. "At 500 rows UTS has reached its optimum" (C.4): **{settled}**. Under shift its
+The paper stops at 2,000 rows, where on the CIFAR networks T happens to be about right; with ten
+thousand it is further off there. `fit_uts` therefore averages over bags of 2,000 rows; the last
+column is that. "At 500 rows UTS has reached its optimum" (C.4): **{settled}**. Under shift its
 Brier score is stable from 2,000 rows to 200: **{stable}**; and TS-Target is the most stable at
 30 and 50 rows: **{most_stable}**.
 
@@ -572,12 +572,13 @@ class mix is worth: a foreign row has no class, and an attack moves each row whe
 
 ![Mean confidence and accuracy with foreign rows and under attack](foreign.png)
 
-Of foreign rows UTS sees the predicted classes only, and its confidence stays with the uncalibrated
-one. Prior-matched scaling estimates the accuracy of all rows with the help of the labelled source:
-its mean confidence follows the accuracy, but one temperature cannot tell a foreign row from its
-neighbour, and the rows that have a class pay for it with a worse Brier score. Who expects foreign
-rows needs a detector of such rows first (the [assistant](../assistant.md) has one). An attack is
-made to leave no trace in the confidence: {attack}
+Of foreign rows UTS sees the predicted classes only, and the more of them there are, the less its
+confidence differs from the uncalibrated one. Prior-matched scaling estimates the accuracy of all
+rows with the help of the labelled source: its mean confidence follows the accuracy, but one
+temperature cannot tell a foreign row from its neighbour, and the rows that have a class pay for it
+with a worse Brier score. Who expects foreign rows needs a detector of such rows first (the
+[assistant](../assistant.md) has one). An attack is made to leave no trace in the
+confidence: {attack}
 """
 
 

@@ -92,7 +92,7 @@ def calibrate(
 
 def recalibrate(problem: Problem, logits: LogitsLike, labels: LabelsLike) -> Calibration:
     """Return the calibration of a problem with more labelled rows; see `Calibration.update`."""
-    few = read_source((logits, labels), len(problem.names), problem.names)
+    few = read_source((logits, labels), len(problem.names), problem.names, name="labelled")
     absent = np.setdiff1d(few.labels, problem.active)
     if len(absent):
         raise InputError(

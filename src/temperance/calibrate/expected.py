@@ -28,6 +28,7 @@ from temperance.data.types import LogitsLike
 if TYPE_CHECKING:
     from temperance.calibrate.result import Calibration
 
+LARGEST_COST = 1e100  # whose square is a number
 LEAST = 1.0  # expected rows below which a share among them is not known
 
 
@@ -146,9 +147,9 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         active=active,
         n_classes=k,
         used=rows.probabilities(float(numbers.get("temperature", 1.0)), bias),
-        weights=np.array(plausible["weights"]),
-        temperatures=np.array(plausible["temperatures"]),
-        biases=np.array(plausible["biases"])[:, active],
+        weights=np.array(plausible["weights"], dtype=np.float64),
+        temperatures=np.array(plausible["temperatures"], dtype=np.float64),
+        biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
         bias_error=0.0 if cal.details["n_labelled"] else FITTED.bias_error,
     )
 
@@ -431,8 +432,9 @@ def _check_costs(matrix: ArrayLike, k: int) -> Floats:
             f"matrix must be {k} x {k}, true classes by predicted classes. Got shape "
             f"{costs.shape} instead."
         )
-    if not np.isfinite(costs).all():
+    if not (np.abs(costs) <= LARGEST_COST).all():
         raise InputError(
-            "matrix must hold finite costs. Got NaN or infinity: put 0 where a pair costs nothing."
+            f"matrix must hold finite costs within ±{LARGEST_COST:g}. Got NaN, infinity or larger "
+            "ones: put 0 where a pair costs nothing."
         )
     return costs

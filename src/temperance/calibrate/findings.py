@@ -170,8 +170,9 @@ CODES = {
         "warn",
         "All logits lie between 0 and 1 and rows do not sum to 1: these look like the sigmoid "
         "outputs of a multi-label model.",
-        "Multi-label models are not supported: calibrate each label as a binary problem with "
-        "temperance.binary_logits.",
+        "No temperature over these columns means anything. Calibrate each label k as two classes, "
+        "with temperance.from_probabilities(numpy.stack([1 - p[:, k], p[:, k]], axis=1)), or with "
+        "temperance.binary_logits(s[:, k]) of the scores before the sigmoid.",
     ),
     "TP505": Code(
         "warn",
@@ -445,6 +446,7 @@ def _name(problem: Problem, place: int) -> str:
 
 FATAL = (_too_few_rows, _one_class, _nothing_known, _labels_of_other_rows)
 CHECKS = (
+    _looks_multi_label,  # first: nothing else that is said of such columns is true
     _mix_unstated,
     _mix_differs,
     _excluded_but_predicted,
@@ -458,6 +460,5 @@ CHECKS = (
     _labels_used,
     _source_all_right,
     _rows_shared,
-    _looks_multi_label,
     _looks_like_noise,
 )

@@ -353,7 +353,7 @@ def read_problem(
     home = None if source is None else as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(sample_size(home), generator)
     pair = None if home is None or drawn is None else take_labelled(home, drawn)
-    few = None if labelled is None else read_source(labelled, k, called, generator)
+    few = None if labelled is None else read_source(labelled, k, called, generator, "labelled")
     mix = None if prior is None else as_prior(prior, k, called)
     numbers, z = draw_rows(rows, generator)
     active = _active(z, mix, few)

@@ -44,7 +44,7 @@ from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, Judgement, bin
 from temperance.data.given import as_labelled_rows, fingerprint
 from temperance.data.types import LabelsLike, LogitsLike
 from temperance.io import artefact
-from temperance.maps import Map
+from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
 from temperance.metrics.proper import accuracy, nll
@@ -67,6 +67,7 @@ DOUBTS = {
     "TP106": "The class mix that was given is doubtful: check it before relying on the answer.",
     "TP407": "The labels contradict what was estimated without them.",
 }
+KINDS = (Temperature.kind, BiasedTemperature.kind)
 GOLDEN = (5**0.5 - 1) / 2
 MOST_CLASSES = 2_000  # beyond which plausible maps are not stored
 WHAT = {
@@ -229,10 +230,32 @@ class Calibration:
         Parameters
         ----------
         n : int
-            At most as many as are listed: 200, or all rows of a smaller target.
+            As many rows, or all that have no label yet where these are fewer. A calibration from a
+            file lists at most 200.
         """
         n = check_integer(n, "n", low=1)
-        return [int(row) for row in self.details["label_next"][:n]]
+        listed = self.details["label_next"]
+        if n > len(listed) == POLICY.to_label:
+            listed = self._list_to_label(n)
+        return [int(row) for row in listed[:n]]
+
+    def _list_to_label(self, n: int) -> list[int]:
+        problem, numbers = self._problem, self.map.parameters()
+        if problem is None:
+            raise InputError(
+                f"n must be at most {POLICY.to_label}: a calibration from a file lists no more "
+                f"rows. Got {n:,}; call temperance.calibrate again for more."
+            )
+        bias = numbers.get("bias", np.zeros(len(problem.names)))[problem.active]
+        used = BiasAt(float(numbers["temperature"]), bias)
+        rows = problem.numbers[rows_to_label(problem, used, n)].tolist()
+        if n > len(rows) and len(problem.target) < problem.n:
+            raise InputError(
+                f"n must be at most {len(rows):,}, the rows without a label among the "
+                f"{len(problem.target):,} that were read of {problem.n:,}. Got {n:,}; draw more at "
+                f"random."
+            )
+        return rows
 
     def labels_needed(self, width: float, of: Literal["accuracy", "ece_after"] = "accuracy") -> int:
         """Return how many more labelled rows make an interval that narrow.
@@ -420,9 +443,15 @@ class Calibration:
         temperature = intervals.pop("temperature")
         if temperature is None:
             raise ValueError("temperature must be three numbers. Got null instead.")
+        check_choice(facts["details"]["method"], tuple(APPLIED), "method")
+        check_choice(facts["details"]["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
+        check_choice(facts["map"]["kind"], KINDS, "kind of the map")
+        stored = artefact.build_map(facts["map"])
+        if stored.n_classes is not None:
+            check_same_classes(stored.n_classes, facts["details"]["n_classes"], "map")
         return cls(
             verdict=facts["verdict"],
-            map=artefact.build_map(facts["map"]),
+            map=stored,
             findings=tuple(Finding(**finding) for finding in facts["findings"]),
             details=dict(facts["details"]),
             temperature=temperature,
@@ -569,9 +598,7 @@ def describe(
     prior, sample = problem.prior, problem.sample
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
     mix = None if plausible is None else plausible.mix
-    unlabelled = _unlabelled(problem)
-    confidence = problem.target.probabilities(*used).max(axis=1)
-    chosen = unlabelled[spread_rows(confidence[unlabelled], problem.seed)]
+    chosen = rows_to_label(problem, used, POLICY.to_label)
     return {
         "n_target": problem.n,
         "n_read": len(problem.target),
@@ -622,6 +649,13 @@ def describe(
     }
 
 
+def rows_to_label(problem: Problem, used: BiasAt, n: int) -> NDArray[np.intp]:
+    """Return the places of at most n target rows to label; see `Calibration.label_next`."""
+    unlabelled = _unlabelled(problem)
+    confidence = problem.target.probabilities(*used).max(axis=1)
+    return unlabelled[spread_rows(confidence[unlabelled], problem.seed, n)]
+
+
 def _unlabelled(problem: Problem) -> NDArray[np.intp]:
     """Return the places of the target rows that have no label yet."""
     if problem.labelled is None:
@@ -630,20 +664,19 @@ def _unlabelled(problem: Problem) -> NDArray[np.intp]:
     return np.flatnonzero(~np.isin(row_keys(problem.raw[:, problem.active]), labelled))
 
 
-def spread_rows(confidence: Floats, seed: int | None) -> NDArray[np.intp]:
-    """Return row numbers spread evenly over the confidence, however many of them are taken.
+def spread_rows(confidence: Floats, seed: int | None, most: int) -> NDArray[np.intp]:
+    """Return at most so many row numbers, spread evenly over the confidence.
 
     Steps of the golden ratio through the rows in order of confidence, from a random start: every
-    row is equally likely to be taken, and every beginning of the list is spread evenly.
+    row is equally likely to be taken, and every beginning of the list is spread evenly. No gap
+    between 4 n steps is as wide as one of n rows, so that n rows are all found.
     """
     n = len(confidence)
     order = np.argsort(confidence, kind="stable")
-    if n == 0:
-        return order
     start = np.random.default_rng(seed or 0).random()
-    steps = (start + GOLDEN * np.arange(4 * POLICY.to_label)) % 1.0
+    steps = (start + GOLDEN * np.arange(4 * min(n, most))) % 1.0
     _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
-    return order[place[np.sort(first)]][: POLICY.to_label]
+    return order[place[np.sort(first)]][:most]
 
 
 def _ends(problem: Problem, end: str) -> list[float] | None:

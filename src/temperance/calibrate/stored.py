@@ -17,8 +17,10 @@ import math
 from typing import Any, cast
 
 from temperance._core.checks import InputError
+from temperance.maps import check_temperature
 
 Form = Any
+LARGEST_BIAS = 1e100  # of a stored map: as large as any logit
 NAMES: dict[Any, str] = {
     int: "an integer",
     float: "a number",
@@ -106,6 +108,8 @@ def check_stored(facts: dict[str, Any]) -> None:
     curves: dict[str, Any] = details["risk_coverage"] or {}
     for name, risks in curves.items():
         _check_length(risks, len(curves["coverage"]), f"risk_coverage.{name}")
+    if details["plausible"] is not None:
+        _check_plausible(**details["plausible"], n_classes=details["n_classes"])
     _check_length(details["label_next_keys"], len(details["label_next"]), "label_next_keys")
     if (facts["ece_before"] is None) is not (facts["ece_after"] is None):
         raise InputError("ece_before and ece_after must be known both, or neither.")
@@ -113,6 +117,24 @@ def check_stored(facts: dict[str, Any]) -> None:
         if finding["severity"] not in SEVERITIES:
             msg = f"severity must be one of {', '.join(SEVERITIES)}. Got {finding['severity']!a}."
             raise InputError(msg)
+
+
+def _check_plausible(
+    weights: list[float],
+    temperatures: list[float],
+    biases: list[list[float]],
+    n_classes: int,
+) -> None:
+    """Raise unless plausible maps are maps, with weights that have a sum."""
+    if not weights or min(weights) < 0 or not 0 < sum(weights) < math.inf:
+        raise InputError("plausible.weights must be non-negative numbers with a positive sum.")
+    _check_length(temperatures, len(weights), "plausible.temperatures")
+    _check_length(biases, len(weights), "plausible.biases")
+    for temperature, bias in zip(temperatures, biases, strict=True):
+        check_temperature(temperature)
+        _check_length(bias, n_classes, "plausible.biases")
+        if max(map(abs, bias)) > LARGEST_BIAS:
+            raise InputError(f"plausible.biases must lie within ±{LARGEST_BIAS:g}.")
 
 
 def _check_length(values: list[Any] | None, n: int, name: str) -> None:

@@ -270,12 +270,13 @@ def exact_interval(wrong: int, n: int, level: float) -> Interval | None:
 
 def _check_prices(costs: Sequence[float]) -> tuple[float, float]:
     try:
-        wrong, referred = (float(c) for c in costs)
+        wrong, referred = costs
     except (TypeError, ValueError):
         raise InputError(
             "costs must be two numbers, the cost of an accepted wrong row and that of a row that "
             f"is referred. Got {costs!r} instead."
         ) from None
-    check_number(wrong, "cost of a wrong row", low=0, open_low=True)
-    check_number(referred, "cost of a referred row", low=0)
-    return wrong, referred
+    return (
+        check_number(wrong, "cost of a wrong row", low=0, open_low=True),
+        check_number(referred, "cost of a referred row", low=0),
+    )

@@ -253,7 +253,7 @@ class Monitor:
             dates = ", ".join(w.at for w in self.windows[-3:]) or "none"
             msg = f"add needs logits, or labelled rows of a window that is there. Got {when}, and "
             raise InputError(f"{msg}the last windows are: {dates}.")
-        few = read_source(labelled, len(self.classes), self.classes)
+        few = read_source(labelled, len(self.classes), self.classes, name="labelled")
         _, used = self._in_use(instant(when))
         right = np.asarray(used(few.logits)).argmax(axis=1) == few.labels
         by_class = {
