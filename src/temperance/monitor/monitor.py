@@ -344,9 +344,7 @@ class Monitor:
     def rollback(self) -> None:
         """Take the map that was in use before into use again."""
         if self._in_use(None)[0] == START:
-            raise InputError(
-                "rollback needs a map that was accepted. Got none: nothing to undo."
-            )
+            raise InputError("rollback needs a map that was accepted. Got none: nothing to undo.")
         self._decide("rollback")
 
     def _decide(self, kind: str, **facts: Any) -> None:
