@@ -77,7 +77,7 @@ def calibrator_checks() -> Iterator[tuple[str, Callable[[Any], None]]]:
 def check_fit_sets_what_it_promises(estimator: Any) -> None:
     """Demand ``map_``, ``classes_`` and ``n_features_in_``, with parameters and data untouched."""
     z, y = _problem(estimator)
-    fitted, before = clone(estimator), (z.copy(), y.copy())
+    fitted, before = _fresh(estimator), (z.copy(), y.copy())
     params = copy.deepcopy(fitted.get_params())
     _require(fitted.fit(z, y) is fitted, "fit must return self")
     _require(fitted.n_features_in_ == z.shape[1], "n_features_in_ must be the number of columns")
@@ -90,9 +90,9 @@ def check_fit_sets_what_it_promises(estimator: Any) -> None:
 def check_fit_again_changes_nothing(estimator: Any) -> None:
     """Demand the same map from a second fit, from a clone and from a deep copy."""
     problem = _problem(estimator)
-    fitted = clone(estimator).fit(*problem)
+    fitted = _fresh(estimator).fit(*problem)
     first = fitted.map_
-    for other in (fitted.fit(*problem), clone(fitted).fit(*problem), copy.deepcopy(fitted)):
+    for other in (fitted.fit(*problem), _fresh(fitted).fit(*problem), copy.deepcopy(fitted)):
         _require(other.map_ == first, f"the map must be {first}, not {other.map_}")
 
 
@@ -101,7 +101,7 @@ def check_unfitted_raises(estimator: Any) -> None:
     z, _ = _problem(estimator)
     for method in ("transform", "predict_proba", "predict"):
         try:
-            getattr(clone(estimator), method)(z)
+            getattr(_fresh(estimator), method)(z)
         except NotFittedError:
             continue
         _require(False, f"{method} must raise NotFittedError before fit")
@@ -110,7 +110,7 @@ def check_unfitted_raises(estimator: Any) -> None:
 def check_outputs_agree(estimator: Any) -> None:
     """Demand that transform, predict_proba, predict and map_ agree."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     p = fitted.predict_proba(z)
     _near(p.sum(axis=1), 1.0, "probabilities must sum to 1")
     _near(p, softmax(fitted.transform(z), axis=1), "predict_proba must be the softmax of transform")
@@ -121,7 +121,7 @@ def check_outputs_agree(estimator: Any) -> None:
 def check_rows_do_not_meet(estimator: Any) -> None:
     """Demand that the answer for a row does not depend on the other rows of its batch."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for answer in (fitted.transform, fitted.predict_proba):
         alone = np.vstack([answer(row[None]) for row in z[:20]])
         _near(alone, answer(z)[:20], "a row must get the same answer alone")
@@ -132,8 +132,8 @@ def check_names(estimator: Any) -> None:
     """Demand that ``classes`` names the columns: names in, names out, the same map."""
     z, y = _problem(estimator)
     names = np.array([f"class {chr(122 - i)}" for i in range(z.shape[1])])  # not in sorted order
-    plain = clone(estimator).fit(z, y)
-    named = clone(estimator).set_params(classes=list(names)).fit(z, names[y])
+    plain = _fresh(estimator).fit(z, y)
+    named = _fresh(estimator).set_params(classes=list(names)).fit(z, names[y])
     _require(named.map_ == plain.map_, "names must not change the map")
     _same(named.classes_, names, "classes_ must be the names in the order of the columns")
     _same(named.predict(z), names[plain.predict(z)], "predict must return names")
@@ -144,7 +144,7 @@ def check_columns_are_classes(estimator: Any) -> None:
     z, y = _problem(estimator)
     few = y != z.shape[1] - 1
     with suppress(NotIdentified):
-        fitted = clone(estimator).fit(z[few], y[few])
+        fitted = _fresh(estimator).fit(z[few], y[few])
         _require(fitted.predict_proba(z).shape == z.shape, "a class without rows keeps its column")
 
 
@@ -154,22 +154,22 @@ def check_columns_are_classes(estimator: Any) -> None:
 def check_row_constant(estimator: Any) -> None:
     """Demand that a constant added to a row changes nothing, for maps that cannot see it."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     if isinstance(fitted.map_, (Temperature, BiasedTemperature)):
         moved = z + np.linspace(-50, 50, len(z))[:, None]
-        _near(clone(estimator).fit(moved, y).predict_proba(moved), fitted.predict_proba(z), "")
+        _near(_fresh(estimator).fit(moved, y).predict_proba(moved), fitted.predict_proba(z), "")
 
 
 def check_permuted_classes(estimator: Any) -> None:
     """Demand that permuting the classes permutes the answer."""
     z, y = _problem(estimator)
     order = np.roll(np.arange(z.shape[1])[::-1], 1)
-    other, source = clone(estimator), estimator.get_params().get("source")
+    other, source = _fresh(estimator), estimator.get_params().get("source")
     if _prior(estimator) is not None:
         other.set_params(prior=np.asarray(_prior(estimator))[order])
     if source is not None:
         other.set_params(source=(source[0][:, order], np.argsort(order)[source[1]]))
-    p = clone(estimator).fit(z, y).predict_proba(z)
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
     permuted = other.fit(z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
     _near(permuted, p[:, order], "permuting classes must permute the probabilities")
 
@@ -178,8 +178,8 @@ def check_row_order(estimator: Any) -> None:
     """Demand that the order of the rows of a fit is irrelevant."""
     z, y = _problem(estimator)
     order = np.random.default_rng(1).permutation(len(z))
-    p = clone(estimator).fit(z, y).predict_proba(z)
-    shuffled = clone(estimator).fit(z[order], y[order]).predict_proba(z)
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
+    shuffled = _fresh(estimator).fit(z[order], y[order]).predict_proba(z)
     _near(shuffled, p, "the order of rows must not matter")
 
 
@@ -189,22 +189,22 @@ def check_weight_is_repetition(estimator: Any) -> None:
         return
     z, y = _problem(estimator)
     weight = np.arange(len(z)) % 3
-    weighted = clone(estimator).fit(z, y, sample_weight=weight).predict_proba(z)
-    repeated = clone(estimator).fit(np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    weighted = _fresh(estimator).fit(z, y, sample_weight=weight).predict_proba(z)
+    repeated = _fresh(estimator).fit(np.repeat(z, weight, axis=0), np.repeat(y, weight))
     _near(weighted, repeated.predict_proba(z), "a weight must equal repetition")
-    listed = clone(estimator).fit(z, y, sample_weight=weight.tolist()).predict_proba(z)
+    listed = _fresh(estimator).fit(z, y, sample_weight=weight.tolist()).predict_proba(z)
     _near(listed, weighted, "weights in a list must give the same answer")
     _same(weight, np.arange(len(z)) % 3, "fit must not change the weights")
-    tripled = clone(estimator).fit(z, y, sample_weight=weight * 3.0).predict_proba(z)
+    tripled = _fresh(estimator).fit(z, y, sample_weight=weight * 3.0).predict_proba(z)
     _near(tripled, weighted, "only relative weights must matter")
 
 
 def check_scale(estimator: Any) -> None:
     """Demand that logits times c get the same probabilities, and c times the temperature."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for c in (1e-6, 2.0**20):
-        other, source = clone(estimator), estimator.get_params().get("source")
+        other, source = _fresh(estimator), estimator.get_params().get("source")
         if source is not None:
             other.set_params(source=(source[0] * c, source[1]))
         other.fit(z * c, y)
@@ -217,7 +217,7 @@ def check_scale(estimator: Any) -> None:
 def check_ranking(estimator: Any) -> None:
     """Demand that a temperature keeps every prediction."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     if isinstance(fitted.map_, Temperature):
         for dtype in (np.float16, np.float32, np.float64):
             cast = z.astype(dtype)
@@ -229,7 +229,7 @@ def check_likelihood(estimator: Any) -> None:
     if not get_tags(estimator).target_tags.required:
         return  # a method without labels cannot promise it
     z, y = _problem(estimator)
-    after, before = _nll(clone(estimator).fit(z, y).transform(z), y), _nll(z, y)
+    after, before = _nll(_fresh(estimator).fit(z, y).transform(z), y), _nll(z, y)
     _require(after <= before + 1e-12, f"the NLL of the fitted rows rose from {before} to {after}")
 
 
@@ -238,7 +238,7 @@ def check_labels_unused(estimator: Any) -> None:
     if get_tags(estimator).target_tags.required:
         return
     z, y = _problem(estimator)
-    blind, seeing = clone(estimator).fit(z), clone(estimator).fit(z, y)
+    blind, seeing = _fresh(estimator).fit(z), _fresh(estimator).fit(z, y)
     _require(blind.map_ == seeing.map_, "labels must not change a fit that needs none")
 
 
@@ -248,11 +248,11 @@ def check_labels_unused(estimator: Any) -> None:
 def check_dtypes_kept(estimator: Any) -> None:
     """Demand that float16, float32 and float64 come back as they went in, with close answers."""
     z, y = _problem(estimator)
-    exact = clone(estimator).fit(z.astype(np.float16).astype(np.float64), y)
+    exact = _fresh(estimator).fit(z.astype(np.float16).astype(np.float64), y)
     p = exact.predict_proba(z.astype(np.float16).astype(np.float64))
     for dtype in (np.float16, np.float32, np.float64):
         cast = z.astype(np.float16).astype(dtype)
-        fitted = clone(estimator).fit(cast, y)
+        fitted = _fresh(estimator).fit(cast, y)
         for out in (fitted.transform(cast), fitted.predict_proba(cast)):
             _require(out.dtype == dtype, f"{np.dtype(dtype)} must come back, not {out.dtype}")
         coarse = float(np.finfo(dtype).eps) * 20
@@ -262,7 +262,7 @@ def check_dtypes_kept(estimator: Any) -> None:
 def check_layouts(estimator: Any) -> None:
     """Demand the same answer for every way of storing the same numbers."""
     z, y = _problem(estimator)
-    p = clone(estimator).fit(z, y).predict_proba(z)
+    p = _fresh(estimator).fit(z, y).predict_proba(z)
     frozen = z.copy()
     frozen.flags.writeable = False
     layouts = {
@@ -275,16 +275,16 @@ def check_layouts(estimator: Any) -> None:
         "a column of labels": (z, y[:, None]),
     }
     for name, (logits, labels) in layouts.items():
-        fitted = clone(estimator).fit(logits, labels)
+        fitted = _fresh(estimator).fit(logits, labels)
         _near(fitted.predict_proba(logits), p, f"{name} must give the same answer")
 
 
 def check_bad_logits_raise(estimator: Any) -> None:
     """Demand InputError for logits that break the contract, in fit and afterwards."""
     z, y = _problem(estimator)
-    fitted = clone(estimator).fit(z, y)
+    fitted = _fresh(estimator).fit(z, y)
     for name, bad in _bad_logits(z).items():
-        _raises(lambda b=bad: clone(estimator).fit(b, y), f"fit with {name}")
+        _raises(lambda b=bad: _fresh(estimator).fit(b, y), f"fit with {name}")
         _raises(lambda b=bad: fitted.transform(b), f"transform with {name}")
         _raises(lambda b=bad: fitted.predict_proba(b), f"predict_proba with {name}")
         _raises(lambda b=bad: fitted.predict(b), f"predict with {name}")
@@ -307,17 +307,17 @@ def check_bad_labels_raise(estimator: Any) -> None:
         "soft labels that do not sum to 1": np.ones((len(y), k)),
     }
     for name, bad in bad_labels.items():
-        _raises(lambda b=bad: clone(estimator).fit(z, b), f"fit with {name}")
+        _raises(lambda b=bad: _fresh(estimator).fit(z, b), f"fit with {name}")
     weight = np.ones(len(y))
     for name, bad in {"NaN": weight * np.nan, "negative": -weight, "zero": weight * 0}.items():
-        _raises(lambda b=bad: clone(estimator).fit(z, y, sample_weight=b), f"{name} weights")
+        _raises(lambda b=bad: _fresh(estimator).fit(z, y, sample_weight=b), f"{name} weights")
 
 
 def check_not_identified_raises(estimator: Any) -> None:
     """Demand NotIdentified where no temperature changes anything: constant rows."""
     z, y = _problem(estimator)
     try:
-        clone(estimator).fit(np.zeros_like(z), y)
+        _fresh(estimator).fit(np.zeros_like(z), y)
     except NotIdentified:
         return
     _require(False, "constant logits must raise NotIdentified")
@@ -358,6 +358,10 @@ def _bad_logits(z: NDArray[Any]) -> dict[str, object]:
         "complex numbers": z + 0j,
         "nothing": None,
     }
+
+
+def _fresh(estimator: Any) -> Any:
+    return clone(estimator)
 
 
 def _nll(z: Any, y: NDArray[Any]) -> float:
