@@ -43,7 +43,7 @@ def calibrate(
     bias: bool = True,
     seed: int | np.random.Generator = 0,
 ) -> Calibration:
-    """Calibrate a model on shifted data, and say whether to believe it.
+    """Calibrate a model on shifted data, and say how far to trust the result.
 
     Parameters
     ----------
@@ -171,19 +171,9 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
     fitted = _as_map(problem, used)
     if judged is None:
-        t = used.temperature
-        return Calibration(
-            "refused",
-            fitted,
-            Interval(t, t, t),
-            None,
-            None,
-            None,
-            None,
-            tuple(findings),
-            details,
-            problem,
-        )
+        exact = Interval(*[used.temperature] * 3)
+        rest = (None, None, None, None, tuple(findings), details, problem)
+        return Calibration("refused", fitted, exact, *rest)
     return Calibration(
         verdict=judged.verdict,
         map=fitted,

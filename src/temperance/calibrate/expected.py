@@ -150,13 +150,8 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         weights=np.array(plausible["weights"], dtype=np.float64),
         temperatures=np.array(plausible["temperatures"], dtype=np.float64),
         biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
-        bias_error=_bias_error(cal),
+        bias_error=0.0 if cal.details["n_labelled"] else FITTED.bias_error,
     )
-
-
-def _bias_error(cal: Calibration) -> float:
-    """Return the error of a class bias that plausible maps without labels leave out."""
-    return 0.0 if cal.details["n_labelled"] else FITTED.bias_error
 
 
 class Accepted(NamedTuple):
@@ -332,16 +327,11 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     for j in range(k):
         asked, there = n * float(predicted[j]), n * float(mix[j])
         hit = hits[:, j]
-        precision.append(
-            given.share(hit / predicted[j], asked, other=float(errors["precision"][j]))
-            if asked >= LEAST
-            else None
-        )
-        recall.append(
-            given.share(hit / mixes[:, j], there, other=float(errors["recall"][j]))
-            if there >= LEAST
-            else None
-        )
+        wrong, missed = float(errors["precision"][j]), float(errors["recall"][j])
+        known = asked >= LEAST
+        precision.append(given.share(hit / predicted[j], asked, other=wrong) if known else None)
+        known = there >= LEAST
+        recall.append(given.share(hit / mixes[:, j], there, other=missed) if known else None)
         both = predicted[j] + mixes[:, j]
         error = _f1_error(float(weights @ hit), float(predicted[j] + mix[j]), n)
         error = float(np.hypot(error, errors["f1"][j]))

@@ -145,9 +145,9 @@ class Calibration:
     verdict: Verdict
     map: Map
     temperature: Interval
-    accuracy: Interval | None
-    ece_before: Interval | None
-    ece_after: Interval | None
+    accuracy: Interval | None = None
+    ece_before: Interval | None = None
+    ece_after: Interval | None = None
     gain: Interval | None = None
     findings: tuple[Finding, ...] = ()
     details: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)  # pages of numbers

@@ -27,6 +27,8 @@ NAMES: dict[Any, str] = {
     str: "a text",
     bool: "true or false",
     dict: "an object",
+    list: "a list",
+    None: "null",
 }
 SHARES = ([float], None)
 FINDING: Form = {"code": str, "title": str, "evidence": dict, "advice": str, "severity": str}
@@ -153,7 +155,7 @@ def check_form(value: object, form: Form, name: str) -> None:
     """
     if isinstance(form, tuple):
         _check_either(value, cast("tuple[Form, ...]", form), name)
-    elif not _is_outwardly(value, form):
+    elif not _has_type(value, form):
         raise InputError(f"{name} must be {_words(form)}. Got {_kind(value)} instead.")
     elif isinstance(form, list):
         (inner,) = cast("list[Form]", form)
@@ -169,14 +171,14 @@ def check_form(value: object, form: Form, name: str) -> None:
 
 def _check_either(value: object, forms: tuple[Form, ...], name: str) -> None:
     for form in forms:
-        if _is_outwardly(value, form):
+        if _has_type(value, form):
             check_form(value, form, name)
             return
     words = " or ".join(_words(form) for form in forms)
     raise InputError(f"{name} must be {words}. Got {_kind(value)} instead.")
 
 
-def _is_outwardly(value: object, form: Form) -> bool:
+def _has_type(value: object, form: Form) -> bool:
     """Return whether a value is of the type that a form asks for, whatever is inside."""
     if form is None:
         return value is None
@@ -188,14 +190,8 @@ def _is_outwardly(value: object, form: Form) -> bool:
 
 
 def _words(form: Form) -> str:
-    if form is None:
-        return "null"
-    if isinstance(form, (list, dict)):
-        return "a list" if isinstance(form, list) else "an object"
-    return NAMES[form]
+    return NAMES[list if isinstance(form, list) else dict if isinstance(form, dict) else form]
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    return "null" if value is None else NAMES.get(type(value), type(value).__name__)
+    return NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)

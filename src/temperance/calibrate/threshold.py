@@ -87,7 +87,7 @@ class Candidates:
         counts = np.r_[np.flatnonzero(c[:-1] > c[1:]) + 1, n].astype(np.intp)
         wanted = np.arange(1, steps + 1) * n / steps
         counts = counts[np.unique(np.searchsorted(counts, wanted - 1e-9))]
-        # the last accepts every row, also of a lower confidence than any row here
+        # The last threshold accepts every row, also one of a lower confidence than any row here.
         between = np.r_[(c[counts[:-1] - 1] + c[counts[:-1]]) / 2, 0.0]
         wrong = np.cumsum(given.wrong[:, order], axis=1)[:, counts - 1] / counts
         return cls(between, counts, wrong)
@@ -241,7 +241,7 @@ def _guarantee(tested: Tested, demand: Demand) -> Threshold | None:
             return nothing
         found = measured(at)
         return None if found.error is None else found
-    # rows without any error that are needed for the bound, and some to spare
+    # The bound needs that many rows without any error; some more are asked for.
     needed = np.log(1 - demand.level) / np.log1p(-min(max_error, 1 - 1e-12))
     if m < needed:
         return None

@@ -120,10 +120,7 @@ def describe(
     mix: list[float] = cal.details["predicted_mix"]
     frequent = sorted(range(len(names)), key=lambda k: (names[k] not in named, -mix[k]))
     kept = sorted(frequent[:CLASSES])
-    facts: dict[str, Any] = {
-        "rows": cal.details["n_target"],
-        "verdict": cal.verdict,
-    }
+    facts: dict[str, Any] = {"rows": cal.details["n_target"], "verdict": cal.verdict}
     if cal.verdict == "refused":
         return facts
     size = max(1, LARGEST // z.shape[1])
@@ -197,10 +194,14 @@ def interval(three: Any) -> Interval | None:
     return None if three is None else Interval(*three)
 
 
-def read(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of `Estimates` that `describe` described."""
+def read(
+    facts: dict[str, Any], findings: list[dict[str, Any]], label_next: list[int]
+) -> dict[str, Any]:
+    """Return the arguments of `Estimates`; ``facts`` are those of `describe`."""
     tables = ("recall", "precision", "f1")
     held: dict[str, Any] = {name: facts[name] for name in ("rows", "verdict")}
+    held["findings"] = tuple(Finding(**one) for one in findings)
+    held["label_next"] = tuple(label_next)
     held |= {name: interval(facts.get(name)) for name in ("accuracy", "ece", "auc")}
     held |= {t: {k: interval(v) for k, v in facts.get(t, {}).items()} for t in tables}
     held["confidence"] = facts.get("confidence")
