@@ -21,7 +21,7 @@ CHROMIUM ?= /usr/bin/chromium
 QUICK := lab/tests/shifts/test_geometry.py apps/skin_lesion/tests/test_decision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-py312 test-py313 test-reproduce fuzz soak audit lint format bench docs release-check clean ready-for-all
+.PHONY: help demo test test-all test-browser test-oldest test-py312 test-py313 test-reproduce fuzz soak worker-kills audit lint format bench docs release-check clean ready-for-all
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-15s%s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ fuzz: $(READY)/test  ## 20,000 damaged files, each handed to a command
 
 soak: $(READY)/test  ## 24,000 mixed calls in one process: memory and open files
 	$(BIN)/python tests/helpers/soak.py 24000 --out benchmarks/records/soak.json $(ARGS)
+
+worker-kills: $(READY)/test  ## 50 Dask workers killed in running fits: the same bits
+	$(BIN)/python tests/helpers/worker_kills.py 50 --out benchmarks/records/worker_kills.json $(ARGS)
 
 audit: $(READY)/lint  ## known weaknesses of dependencies (pip-audit) and of our own code (bandit)
 	$(PIP) pip-audit bandit

@@ -6,15 +6,22 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Read by BLAS, OpenMP and torch when they load, which the imports above do not do.
 # Worker processes share the cores; more threads would only make them wait for each other.
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-# No deadline: a slow machine is not a bug. Derandomised: a red test is red for everybody.
-settings.register_profile("temperance", deadline=None, derandomize=True, print_blob=True)
+# No deadline, also for making values: a slow machine is not a bug, and a loaded one has taken 38 s
+# for a first text. Derandomised: a red test is red for everybody.
+settings.register_profile(
+    "temperance",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 # Thousands of made-up calls for each function: pytest --hypothesis-profile=thorough
 settings.register_profile(
     "thorough", settings.get_profile("temperance"), derandomize=False, max_examples=5000

@@ -125,11 +125,14 @@ def test_a_temperature_serves_any_number_of_classes():
     assert tp.Temperature(2.0)(np.full((1, 7), 4.0)) == pytest.approx(np.full((1, 7), 2.0))
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, np.nan, np.inf, "1", None, True, [1.0], 1j, np.bool_(1)])
+@pytest.mark.parametrize(
+    "bad",
+    [0, -1.0, 5e-324, 1e-201, 1e201, np.nan, np.inf, "1", None, True, [1.0], 1j, np.bool_(1)],
+)
 def test_a_temperature_is_a_positive_number(bad):
-    with pytest.raises(tp.InputError, match=r"temperature must be a finite number in \(0, inf\]"):
+    with pytest.raises(tp.InputError, match="temperature must be a finite number in"):
         tp.Temperature(bad)
-    with pytest.raises(tp.InputError, match=r"temperature must be a finite number in \(0, inf\]"):
+    with pytest.raises(tp.InputError, match="temperature must be a finite number in"):
         tp.BiasedTemperature(bad, [0.0, 0.0])
 
 

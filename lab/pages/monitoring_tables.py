@@ -115,6 +115,21 @@ def _against_cbpe(benign: dict[str, Any]) -> str:
     return f"{kept}; it misses the goal on {listed}"
 
 
+def _earlier(record: dict[str, Any]) -> str:
+    """Return which sections are of an earlier revision of the estimates, or nothing."""
+    names = {
+        "quiet": "False alarms (without images)",
+        "growing": "Delay (without images)",
+        "expected": "Precision, recall, F1, AUC and cost (without CIFAR-10)",
+    }
+    old = [name for part, name in names.items() if part in record.get("earlier", [])]
+    if not old:
+        return ""
+    return f"""
+Of an earlier revision of the estimates: {"; ".join(old)}. `run.py --only PART` measures a part again.
+"""
+
+
 def page(record: dict[str, Any]) -> str:
     """Return the page in Markdown."""
     windows, quiet, growing = record["windows"], record["quiet"], record["growing"]
@@ -137,7 +152,7 @@ def page(record: dict[str, Any]) -> str:
 {sum(windows[k]["windows"] for k in KINDS):,} windows of 500 rows: text, tables and images, whose labels are known and
 were used only to judge. CBPE is that of NannyML 0.13.1 with its own defaults; it knows the source,
 as `Monitor` does. Errors are means over families.
-
+{_earlier(record)}
 {_errors(windows)}
 The goals were: on benign windows at most 10 % more error of the accuracy than CBPE, and on shifts that change
 p(y | x) at most half its error. The first: {_against_cbpe(benign)}. The second: the error is {ratio:.0%} of CBPE's

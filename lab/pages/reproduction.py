@@ -199,9 +199,9 @@ OPEN = {
         "two to three hours of one core; `temperance-lab reproduce all --data DIR` into an empty "
         "directory. A test lane measures cheap rows again"
     ),
-    "Foreign and attacked pictures on CIFAR-10": (
-        "five small networks, half an hour of one core; `temperance-lab reproduce foreign --cells "
-        "CIFAR10 --data DIR`"
+    "Attacked pictures on CIFAR-10": (
+        "five small networks and ten minutes of one core; `temperance-lab reproduce foreign "
+        "--cells CIFAR10-attacked --data DIR`"
     ),
     "Supplement: ResNet-152 on ImageNet": (
         "the 50,000 validation photographs and public weights, `networks.build('resnet152', "

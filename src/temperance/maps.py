@@ -70,6 +70,11 @@ class Map(ABC):
         return hash((self.kind, *(v.tobytes() for v in self.parameters().values())))
 
 
+def check_temperature(value: object) -> float:
+    """Return a temperature under which logits within ±1e100 stay finite."""
+    return checks.check_number(value, "temperature", low=1e-200, high=1e200)
+
+
 def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
     array = as_array(value)
     real = None if array is None else as_floating(to_numpy(array))
@@ -98,8 +103,7 @@ class Temperature(Map):
     kind: ClassVar[str] = "temperature"
 
     def __post_init__(self) -> None:
-        t = checks.check_number(self.temperature, "temperature", low=0, open_low=True)
-        object.__setattr__(self, "temperature", t)
+        object.__setattr__(self, "temperature", check_temperature(self.temperature))
 
     @property
     def n_classes(self) -> int | None:
@@ -127,8 +131,7 @@ class BiasedTemperature(Map):
     kind: ClassVar[str] = "biased"
 
     def __post_init__(self) -> None:
-        t = checks.check_number(self.temperature, "temperature", low=0, open_low=True)
-        object.__setattr__(self, "temperature", t)
+        object.__setattr__(self, "temperature", check_temperature(self.temperature))
         _freeze(self, "bias", self.bias, 1)
 
     @property

@@ -155,6 +155,8 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out(scene, cal):
         cal.expected().cost(np.eye(3))
     with pytest.raises(tp.InputError, match="matrix must hold finite costs"):
         cal.expected().cost(np.full((4, 4), np.nan))
+    with pytest.raises(tp.InputError, match=r"matrix must hold finite costs within ±1e\+100"):
+        cal.expected().cost(np.full((4, 4), 1e308))
     with pytest.raises(tp.InputError, match="threshold must be a finite number"):
         cal.expected().above(1.5)
     with pytest.raises(tp.InputError, match="logits must have 4 columns"):

@@ -92,3 +92,22 @@ def test_counts_are_of_the_rows_that_were_given():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(6_000, 300)).astype(np.float32)
     assert "TP303" not in codes(z, np.full(300, 1 / 300))
+
+
+def test_the_advice_on_a_multi_label_matrix_leads_to_a_fit():
+    rng = np.random.default_rng(0)
+    truth = rng.random((600, 5)) < 0.3
+    scores = 3 * (truth - 0.5) + rng.normal(size=truth.shape)
+    p = 1 / (1 + np.exp(-scores))
+    first = tp.calibrate(p, np.full(5, 0.2), (p[:300], truth[:300].argmax(axis=1))).findings[0]
+    assert first.code == "TP504"
+    assert "temperance.binary_logits(s[:, k])" in first.advice
+    for k in range(5):
+        pair = tp.from_probabilities(np.stack([1 - p[:, k], p[:, k]], axis=1))  # as it says
+        y = truth[:300, k].astype(int)
+        from_p = tp.calibrate(pair[300:], source=(pair[:300], y))
+        from_s = tp.calibrate(
+            tp.binary_logits(scores[300:, k]), source=(tp.binary_logits(scores[:300, k]), y)
+        )
+        assert from_p.verdict != "refused"
+        assert from_p.temperature.value == pytest.approx(from_s.temperature.value, rel=1e-6)

@@ -111,3 +111,57 @@ def test_logits_too_large_for_a_doubt_have_an_interval_without_a_warning(seed):
     far = 1e90 * (12 * np.eye(2)[rng.integers(2, size=200)] + 4 * rng.normal(size=(200, 2)))
     cal = tp.calibrate(far, source=(z, y))
     assert cal.accuracy.low <= cal.accuracy.value <= cal.accuracy.high <= 1
+
+
+# ------------------------------------------------------------------------------ rows to label
+
+
+def test_as_many_rows_to_label_as_are_asked_for(scene, cal):
+    rows = cal.label_next(700)
+    assert len(set(rows)) == len(rows) == 700
+    assert rows[:200] == cal.label_next(200) == cal.details["label_next"]
+    assert set(cal.label_next(10**9)) == set(range(len(scene.target)))
+    later = cal.update(scene.target[rows], scene.labels[rows])
+    left = later.label_next(10**9)
+    assert sorted(left + rows) == list(range(len(scene.target)))
+
+
+def test_more_rows_to_label_than_were_kept_are_refused(scene, cal, tmp_path):
+    cal.save(tmp_path / "cal.json")
+    stored = tp.load(tmp_path / "cal.json")
+    assert stored.label_next(200) == cal.label_next(200)
+    with pytest.raises(tp.InputError, match="n must be at most 200: a calibration from a file"):
+        stored.label_next(201)
+    many = tp.calibrate(np.tile(scene.target, (11, 1)), source=scene.source)
+    assert len(set(many.label_next(20_000))) == 20_000
+    with pytest.raises(tp.InputError, match=r"at most 20,000, .* read of 22,000. Got 20,001"):
+        many.label_next(20_001)
+
+
+# -------------------------------------------------------- labelled rows that are not what is asked
+
+
+def test_errors_of_labelled_rows_call_them_labelled(scene, cal):
+    z, y = scene.target[:30], scene.labels[:30]
+    wrong = {
+        "labelled logits must have at least one row": (z[:0], y[:0]),
+        "labelled logits must have 5 columns": (z[:, :4], y % 4),
+        "labelled logits must be finite. Row 3, class 1 is NaN": (
+            np.where(np.arange(150).reshape(30, 5) == 16, np.nan, z),
+            y,
+        ),
+        "labelled labels must be class indices": (z, np.eye(5)[y]),
+    }
+    for sentence, pair in wrong.items():
+        with pytest.raises(tp.InputError, match=sentence):
+            tp.calibrate(scene.target, source=scene.source, labelled=pair)
+        with pytest.raises(tp.InputError, match=sentence):
+            cal.update(*pair)
+    with pytest.raises(tp.InputError, match="labelled must be a pair"):
+        tp.calibrate(scene.target, source=scene.source, labelled=z)
+
+
+def test_a_source_of_other_columns_is_told_from_other_names(scene):
+    z, y = scene.source
+    with pytest.raises(tp.InputError, match="source logits must have 5 columns"):
+        tp.calibrate(scene.target, source=(z[:, :4], y % 4), classes=list("abcde"))

@@ -160,3 +160,9 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out(scene, cal, tmp_path):
     cal.save(tmp_path / "cal.json")
     with pytest.raises(tp.InputError, match=r"Call temperance\.calibrate again"):
         tp.load(tmp_path / "cal.json").threshold()
+
+
+@pytest.mark.parametrize("costs", ["12", [True, 0.1], [1, None], {"wrong": 1, "referred": 2}])
+def test_costs_are_two_numbers(cal, costs):
+    with pytest.raises(tp.InputError, match="cost"):
+        cal.threshold(costs=costs)

@@ -39,6 +39,7 @@ def test_zero_becomes_the_smallest_normal_number(dtype):
     [
         ([[2.0, -1.0]], "non-negative rows that sum to 1. Row 0 sums to 1 with smallest entry -1"),
         ([[0.5, 0.5], [0.5, 0.6]], "Row 1 sums to 1.1 .* logits are passed as they are"),
+        ([[0.9, 0.8], [0.2, 0.1]], r"multi-label model do: .*\[1 - p\[:, k\], p\[:, k\]\], axis=1"),
         ([[np.nan, 1.0]], "Row 0 sums to nan"),
         ([[np.inf, -np.inf]], "Row 0"),
         ([0.5, 0.5], r"shape \(2,\); .* numpy\.stack\(\[1 - p, p\], axis=1\)"),

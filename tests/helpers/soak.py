@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 import temperance as tp
 from temperance.cli import main
@@ -54,6 +55,7 @@ def calls(folder):  # noqa: C901 - a list of small functions
     (folder / "bad.npz").write_bytes((folder / "t.npz").read_bytes()[:500])
     prior = np.full(K, 1 / K)
     cal = tp.calibrate(z, prior, (z, y))
+    model = LogisticRegression().fit(z, y)
     cal.save(folder / "cal.json")
     tp.save(tp.MatrixMap(np.eye(K), np.zeros(K)), folder / "map.safetensors")
 
@@ -80,6 +82,24 @@ def calls(folder):  # noqa: C901 - a list of small functions
         ]  # fmt: skip
         quietly(*ways[rng.integers(len(ways))])
 
+    def labels(rng):
+        rows = rng.permutation(400)[:40]
+        more = cal.update(z[rows], y[rows])
+        more.threshold(max_error=0.2)
+        more.label_next(300)
+
+    def monitored(_):
+        (folder / "m.jsonl").unlink(missing_ok=True)  # a state grows with its windows
+        monitor = tp.Monitor(source=(z, y))
+        monitor.add(z[:200], at="2026-11-01")
+        monitor.add(z[200:], at="2026-11-02", labelled=(z[:30], y[:30]))
+        monitor.save(folder / "m.jsonl")
+        tp.Monitor.load(folder / "m.jsonl").frame()
+
+    def wrapped(_):
+        known = np.where(np.arange(400) < 20, y, -1)
+        tp.LabelFreeClassifier(model, source=(z[200:], y[200:])).fit(z, known).predict_proba(z)
+
     def refused(_):
         for bad in (np.full((5, 3), np.nan), np.zeros((0, 3)), "nowhere.parquet", [[1, 2], [3]]):
             with contextlib.suppress(tp.InputError):
@@ -104,6 +124,11 @@ def calls(folder):  # noqa: C901 - a list of small functions
         lambda _: tp.metrics.nll(folder / "days"),
         lambda _: tp.metrics.nll(lambda: iter([(z[:200], y[:200]), (z[200:], y[200:])])),
         lambda _: tp.estimate_accuracy(z, prior, (z, y)),
+        lambda _: (cal.expected().auc, cal.expected(z[:50]).cost(1 - np.eye(K))),
+        lambda _: cal.labels_needed(0.2),
+        labels,
+        monitored,
+        wrapped,
         written,
         command,
         refused,

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 import temperance as tp
 from temperance import report
-from temperance.report import charts, texts
+from temperance.report import context, texts
 from temperance.report.context import FIRST, MAX_FACTS_LENGTH, _class_mix, _facts_json, page_facts
 
 SECTIONS = (
@@ -392,18 +392,18 @@ def test_histograms_are_drawn_from_the_counts():
         assert all(float(width) == pytest.approx(100 / 15 - 0.6, abs=0.01) for width, _ in bars)
         tallest = texts.percent(max(heights) / sum(heights))
         assert f"The tallest bar holds {tallest} of the rows." in page
-    drawn = charts.histograms(cal)
+    drawn = context.histograms(cal)
     assert [one.look for one in drawn] == ["source", "before", "after"]
     assert drawn[1].confidence == cal.details["confidence_before"]
     assert list(drawn[2].accuracy) == list(cal.accuracy)
-    looks = {kind: [one.look for one in charts.histograms(calibration(kind))] for kind in KINDS}
+    looks = {kind: [one.look for one in context.histograms(calibration(kind))] for kind in KINDS}
     assert looks["without source"] == ["before", "after"]
     assert looks["refused"] == ["before"]
 
 
 def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
     curves = calibration("improved").details["risk_coverage"]
-    chart = charts.risk_chart({"risk_coverage": curves}, 0.05)
+    chart = context.risk_chart({"risk_coverage": curves}, 0.05)
     ticks = re.findall(r'y="([\d.]+)%" text-anchor="end"[^>]*>([\d.]+)%', chart.plot)
     top = max(float(text) for _, text in ticks) / 100
     assert top >= max(curves["risk_before"] + curves["risk_after_high"])
@@ -424,12 +424,12 @@ def test_lines_of_risk_rise_from_the_bottom_of_their_axis():
 def test_the_decision_is_the_largest_share_whose_band_stays_below_the_error():
     curves = calibration("improved").details["risk_coverage"]
     high = curves["risk_after_high"]
-    assert "answer all rows" in charts.risk_chart({"risk_coverage": curves}, 1.0).decision
+    assert "answer all rows" in context.risk_chart({"risk_coverage": curves}, 1.0).decision
     for asked in (high[0], high[40]):
         last = max(i for i, end in enumerate(high) if end <= asked)
-        said = charts.risk_chart({"risk_coverage": curves}, asked).decision
+        said = context.risk_chart({"risk_coverage": curves}, asked).decision
         assert f"the surest {texts.percent(curves['coverage'][last])} of the rows" in said
-    nothing = charts.risk_chart({"risk_coverage": curves}, min(high) / 2).decision
+    nothing = context.risk_chart({"risk_coverage": curves}, min(high) / 2).decision
     assert "answer no row" in nothing
     text = report.to_html(calibration("improved"), max_error=0.123)
     assert "at most 12.3% wrong answers" in text

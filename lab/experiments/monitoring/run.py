@@ -13,6 +13,8 @@ Python of an environment with NannyML. Parts:
     chart     false alarms of the change statistic alone, for many sizes of source and window
     expected  how often the intervals of `Calibration.expected` hold the truth, by kind of shift
 
+The record names in ``earlier`` the parts that are of an earlier revision of the estimates.
+
 Benign are the census subgroups and years, and all unshifted controls; subgroups are those of the
 income and recidivism data; all other shifts change p(y | x): other texts, sensors, noise, blur.
 """
@@ -498,6 +500,7 @@ def main() -> None:
     for name, part in parts.items():
         if given.only in {None, name}:
             record[name] = part()
+            record["earlier"] = [other for other in record.get("earlier", []) if other != name]
             print(name, json.dumps(record[name])[:600], flush=True)
             RECORD.write_text(json.dumps(record, separators=(",", ":")) + "\n", "utf-8")
 

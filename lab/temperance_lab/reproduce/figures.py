@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance.report.displays.style import ink, pyplot, styled
+from temperance.report.style import ink, pyplot, styled
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY, PAPER
 from temperance_lab.reproduce.record_table import RecordTable

@@ -3,7 +3,8 @@
 The records of an experiment are one JSON file: fields that all records share, and a line for every
 group and degree, with the fields that its records share, the names of the other fields, and a short
 list for each method. A line says only what differs from the line before it; before the first line,
-every field has its default. A cell that could not be run has ``reproduced`` null and says in
+every field has its default. A long text of several rows stands once, under ``texts``, and the rows
+have its number. A cell that could not be run has ``reproduced`` null and says in
 ``needs`` which file or machine is missing and which command would fill it; the cell is never filled
 otherwise.
 """
@@ -13,9 +14,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from scipy import stats
@@ -169,6 +171,8 @@ MEASURED = (
 )  # fields of one cell; others are a method's
 
 
+LONG = 16  # characters of a text that stands once
+TEXTS = ("method", "note", "caveat", "data", "weights", "dataset", "model", "evidence", "setting")
 LAYOUT = ("columns", "measured", "metrics")  # how a row of a file is read
 
 
@@ -202,16 +206,20 @@ def write(path: Path, records: list[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [record.to_dict() for record in records]
     everywhere = _shared(rows)
+    tables = [_table(list(some)) for _, some in groupby(rows, key=lambda r: (r["group"], r["x"]))]
+    long = Counter(cell for *_, table in tables for row in table for cell in row if _is_long(cell))
+    place = {text: i for i, text in enumerate(text for text, times in long.items() if times > 1)}
     fields, layout = DEFAULT | everywhere, {}
     lines = []
-    for _, some in groupby(rows, key=lambda r: (r["group"], r["x"])):
-        line_fields, line_layout, table = _table(list(some))
+    for line_fields, line_layout, table in tables:
         changed = {"fields": _changed(line_fields, fields)} | _changed(line_layout, layout)
-        lines.append(_json(changed | {"rows": table}))
+        cells = [[place.get(c, c) if isinstance(c, str) else c for c in row] for row in table]
+        lines.append(_json(changed | {"rows": cells}))
         fields, layout = fields | line_fields, line_layout
     partial = path.with_name(f"{path.name}.partial")
     text = ",\n".join(lines)
-    text = f'{{"shared":{_json(everywhere)},"tables":[\n{text}\n]}}\n'
+    head = f'{{"shared":{_json(everywhere)},"texts":{_json(list(place))},"tables":[\n'
+    text = f"{head}{text}\n]}}\n"
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
@@ -219,6 +227,10 @@ def write(path: Path, records: list[Record]) -> None:
 def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the fields that are the same in all records."""
     return {k: v for k, v in rows[0].items() if all(row[k] == v for row in rows)} if rows else {}
+
+
+def _is_long(cell: object) -> TypeGuard[str]:
+    return isinstance(cell, str) and len(cell) >= LONG
 
 
 def _changed(facts: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +263,7 @@ def read(path: Path) -> list[Record]:
     """Read the records of an experiment back."""
     records = []
     file = json.loads(path.read_text(encoding="utf-8"))
-    fields, layout = file["shared"], {}
+    fields, layout, texts = file["shared"], {}, file.get("texts", ())
     for table in file["tables"]:
         before = file["shared"] if "shared" in table else fields  # "shared": an older file
         fields = before | table.get("shared", table.get("fields"))
@@ -259,7 +271,9 @@ def read(path: Path) -> list[Record]:
         columns, measured, metrics = (layout[name] for name in LAYOUT)
         alike = not metrics or isinstance(metrics[0], str)
         for number, row in enumerate(table["rows"]):
-            own = fields | dict(zip(columns, row[: len(columns)], strict=True))
+            own = dict(zip(columns, row[: len(columns)], strict=True))
+            named = {n: texts[v] for n, v in own.items() if n in TEXTS and isinstance(v, int)}
+            own = fields | own | named
             values = iter(row[len(columns) :])
             for metric in metrics if alike else metrics[number]:
                 facts = own | {"metric": metric} | {name: next(values) for name in measured}

@@ -50,6 +50,8 @@ def test_a_line_of_a_file_tells_what_differs_from_the_line_before(tmp_path):
         for m in ("nll", "ece")[: 1 + (g < "c")]
     ]
     records[-1] = dataclasses.replace(records[-1], caveat="of one method", networks=5)
+    note = "stood in for an answer, in 3 draws"
+    records[1:6:2] = [dataclasses.replace(one, note=note) for one in records[1:6:2]]
     path = tmp_path / "records.json"
     write(path, records)
     assert [r.to_dict() for r in read(path)] == [r.to_dict() for r in records]
@@ -59,6 +61,7 @@ def test_a_line_of_a_file_tells_what_differs_from_the_line_before(tmp_path):
         {"group": "c", "x": 2, "caveat": "", "metric": "nll"},
     ]
     assert "columns" not in lines[1]
+    assert path.read_text().count(note) == 1
 
 
 def test_a_cell_is_measured_or_says_what_it_needs():

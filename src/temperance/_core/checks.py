@@ -49,6 +49,10 @@ NO_PRIOR = (
     "class probabilities, in the order of the columns or by class name. Got {}; labelled rows "
     "belong in source=."
 )
+ONE_LABEL = (
+    ", as those of a multi-label model do: calibrate each label k as two classes, with "
+    "temperance.from_probabilities(numpy.stack([1 - p[:, k], p[:, k]], axis=1))."
+)
 MULTI_LABEL = ": multi-label targets are not supported; calibrate each label as two classes"
 LIKE_LABELS = ": labels belong in labelled= or source=, and a prior is the share of each class"
 
@@ -377,9 +381,11 @@ def check_simplex(p: NDArray[Any], name: str) -> float:
         bad = ~(near & (p >= 0).all(axis=1))
     if bad.any():
         row = int(np.argmax(bad))
+        shares = bool((p >= 0).all() and (p <= 1).all() and bad.mean() > 0.5)
+        way_out = ONE_LABEL if shares else "; logits are passed as they are."
         raise InputError(
             f"{name} must be probabilities: non-negative rows that sum to 1. Row {row} sums to "
-            f"{sums[row]:g} with smallest entry {p[row].min():g}; logits are passed as they are."
+            f"{sums[row]:g} with smallest entry {p[row].min():g}{way_out}"
         )
     hard = bool((p.max(axis=1) == 1).all())
     return 0.0 if hard or len(p) < ALIKE_ROWS else half

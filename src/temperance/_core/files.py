@@ -1,4 +1,4 @@
-"""Checks of files: what can be read at once and in bounded memory, and what decoders complain of.
+"""Checks of files: which can be read at once and in bounded memory, and how damage is reported.
 
 A device never ends, and a pipe may never begin. Both are refused before a byte is read.
 """
@@ -14,7 +14,7 @@ from typing import IO
 
 from temperance._core.checks import InputError
 
-REASON = 160  # characters of a decoder's own words
+MAX_REASON = 160  # characters that are shown of the message of a decoder
 KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -41,7 +41,7 @@ def check_regular(path: str | os.PathLike[str], name: str = "path") -> Path:
 
 @contextmanager
 def opened(path: str | os.PathLike[str], name: str = "path") -> Generator[IO[bytes]]:
-    """Open a regular file for reading, without waiting for anybody."""
+    """Open a regular file for reading; never wait for a process that may write to it."""
     file = check_regular(path, name)
     try:
         with open(file, "rb", opener=_open_at_once) as stream:
@@ -75,7 +75,7 @@ def decoding(name: str, form: str) -> Generator[None]:
         raise
     except Exception as error:  # noqa: BLE001
         reason = (str(error).strip().splitlines() or [""])[0]
-        said = ascii_words(reason)[:REASON] or type(error).__name__
+        said = ascii_words(reason)[:MAX_REASON] or type(error).__name__
         raise InputError(f"{name} must be {form}, but it is damaged or none ({said}).") from None
 
 

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from temperance._core import kernels_numpy as reference
 from temperance._core.arrays import Array, Floats, is_numpy
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL
+from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL, EvaluationSums
 from temperance._core.optimise import Moments
-from temperance._core.sums import EvaluationSums
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Reals = NDArray[np.float32 | np.float64]

@@ -8,6 +8,7 @@ for a label without a column.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from temperance._core.arrays import Array, Floats, beside, namespace
 from temperance._core.checks import LARGEST, are_sound
 from temperance._core.optimise import Moments
-from temperance._core.sums import EvaluationSums
 
 Integers = NDArray[np.int64]
 
@@ -187,6 +187,34 @@ def _label_terms(
     if np.count_nonzero(is_top, axis=0).max() > 1:  # of equal logits the first is predicted
         correct &= is_top.argmax(axis=0) == y
     return own, own_e, correct.astype(np.float64), 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSums:
+    """Sums of the scores of rows, and of confidence and correctness by bins; ``+`` adds rows.
+
+    All are NaN where a logit was not finite or too large, or a label had no column.
+    """
+
+    scores: Floats
+    """Shape (4,): weight, correctness, NLL and Brier score."""
+    bins: Floats
+    """Shape (3, n_bins): weight, confidence and correctness of the rows of each bin."""
+    weighted: bool
+
+    def __add__(self, other: EvaluationSums) -> EvaluationSums:
+        weighted = self.weighted or other.weighted
+        return EvaluationSums(self.scores + other.scores, self.bins + other.bins, weighted)
+
+    @property
+    def are_valid(self) -> bool:
+        """Whether all rows were fit to compute with."""
+        return not math.isnan(self.scores[0])
+
+    @classmethod
+    def invalid(cls, n_bins: int) -> EvaluationSums:
+        """Return sums of rows with values that cannot be computed with."""
+        return cls(np.full(4, math.nan), np.full((3, n_bins), math.nan), weighted=False)
 
 
 def evaluation_sums(

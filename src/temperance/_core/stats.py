@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 Z90 = 1.645  # two-sided normal quantile of 90 %
-LEAST = 1e-3  # distance of a share from 0 and 1 in its own standard error
+LEAST = 1e-3  # least distance of a share from 0 and 1 where its standard error is computed
 
 
 class Interval(NamedTuple):
@@ -46,7 +46,7 @@ def share_interval(value: float, *sizes: int) -> Interval:
 
 
 def wilson(share: float, n: int) -> Interval:
-    """Interval of a share of n independent rows (Wilson, 1927); it has a width at 0 and 1."""
+    """Return the 90 % interval of a share of n independent rows (Wilson, 1927)."""
     middle = (share + Z90**2 / (2 * n)) / (1 + Z90**2 / n)
     half = Z90 / (1 + Z90**2 / n) * math.sqrt(share * (1 - share) / n + (Z90 / (2 * n)) ** 2)
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half))

@@ -8,8 +8,9 @@ may be right, `labels` lets labelled rows choose among them, `verdict` judges, `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,8 @@ from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
 from temperance.calibrate.uncertainty import Plausible, allow_class_mix, plausible_maps
 from temperance.calibrate.verdict import judge
 from temperance.data.given import LabelledSample, read_source
+from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 from temperance.maps import IDENTITY, BiasedTemperature, Map, Temperature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from temperance.data.types import FeaturesLike, LabelsLike, LogitsLike, PriorLike, SourceLike
 
 __all__ = ["Calibration", "Finding", "calibrate"]
 
@@ -47,7 +44,7 @@ def calibrate(
     bias: bool = True,
     seed: int | np.random.Generator = 0,
 ) -> Calibration:
-    """Calibrate a model on shifted data, and say whether to believe it.
+    """Calibrate a model on shifted data, and say how far to trust the result.
 
     Parameters
     ----------
@@ -97,7 +94,7 @@ def calibrate(
 
 def recalibrate(problem: Problem, logits: LogitsLike, labels: LabelsLike) -> Calibration:
     """Return the calibration of a problem with more labelled rows; see `Calibration.update`."""
-    few = read_source((logits, labels), len(problem.names), problem.names)
+    few = read_source((logits, labels), len(problem.names), problem.names, name="labelled")
     absent = np.setdiff1d(few.labels, problem.active)
     if len(absent):
         raise InputError(
@@ -177,19 +174,9 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
     fitted = _as_map(problem, used)
     if judged is None:
-        t = used.temperature
-        return Calibration(
-            "refused",
-            fitted,
-            Interval(t, t, t),
-            None,
-            None,
-            None,
-            None,
-            tuple(findings),
-            details,
-            problem,
-        )
+        exact = Interval(*[used.temperature] * 3)
+        rest = (None, None, None, None, tuple(findings), details, problem)
+        return Calibration("refused", fitted, exact, *rest)
     return Calibration(
         verdict=judged.verdict,
         map=fitted,

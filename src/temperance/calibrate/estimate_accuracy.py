@@ -12,12 +12,13 @@ Where a source is given, logits are divided by its temperature first; "matched" 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from temperance._core.arrays import softmax_at
+from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import (
     InputError,
     NotIdentified,
@@ -25,27 +26,17 @@ from temperance._core.checks import (
     check_prior,
     check_seed,
 )
-from temperance._core.stats import normal_interval, share_interval
+from temperance._core.stats import Interval, normal_interval, share_interval
 from temperance.calibrate.accuracy import Source, estimate_with_source
 from temperance.calibrate.problem import Logits
 from temperance.data import as_rows
-from temperance.data.given import draw_rows, read_source
+from temperance.data.given import LabelledSample, draw_rows, read_source
+from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.methods.atc import estimate_atc, negative_entropy
 from temperance.methods.confidence import temperature_of_accuracy
 from temperance.methods.cot import estimate_cot, estimate_cott
 from temperance.methods.doc import estimate_doc
 from temperance.supervised.temperature import fit_temperature
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from temperance._core.stats import Interval
-    from temperance.data.given import LabelledSample
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
-
-    Matrix = NDArray[np.float64]
 
 METHODS = ("matched", "cot", "cott", "atc", "atc-ne", "doc", "confidence")
 NEED_SOURCE = ("matched", "cott", "atc", "atc-ne", "doc")
@@ -107,7 +98,7 @@ def estimate_accuracy(
     return _with_source(method, z, q, sample)
 
 
-def _with_source(method: str, z: NDArray[Any], q: Matrix, source: LabelledSample) -> Interval:
+def _with_source(method: str, z: NDArray[Any], q: Floats, source: LabelledSample) -> Interval:
     if method == "matched":
         found = estimate_with_source(Logits.of(z), Source.of(source), q)
         value = float(expit(found.median))

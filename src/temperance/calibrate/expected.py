@@ -8,30 +8,27 @@ of a class hold an error of its bias too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Floats, to_numpy
 from temperance._core.checks import InputError, check_number, check_same_classes
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import FITTED, POLICY
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.uncertainty import interval_over
 from temperance.data import as_rows
+from temperance.data.types import LogitsLike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
     from temperance.calibrate.result import Calibration
-    from temperance.data.types import LogitsLike
 
-    Matrix = NDArray[np.float64]
-
+LARGEST_COST = 1e100  # whose square is a number
 LEAST = 1.0  # expected rows below which a share among them is not known
 
 
@@ -58,10 +55,10 @@ class Answers:
     rows: Logits
     active: NDArray[np.intp]
     n_classes: int
-    used: Matrix
-    weights: Matrix
-    temperatures: Matrix
-    biases: Matrix
+    used: Floats
+    weights: Floats
+    temperatures: Floats
+    biases: Floats
     bias_error: float
 
     @cached_property
@@ -70,7 +67,7 @@ class Answers:
         return self.used.argmax(axis=1)
 
     @cached_property
-    def confidence(self) -> Matrix:
+    def confidence(self) -> Floats:
         """Return the confidence of the map."""
         return self.used.max(axis=1)
 
@@ -78,19 +75,19 @@ class Answers:
         """Return some of the rows."""
         return replace(self, rows=self.rows.take(rows), used=self.used[rows])
 
-    def truths(self) -> Iterator[Matrix]:
+    def truths(self) -> Iterator[Floats]:
         """Yield the probabilities of the rows by each plausible map."""
         for t, b in zip(self.temperatures, self.biases, strict=True):
             yield self.rows.probabilities(float(t), b)
 
     @cached_property
-    def wrong(self) -> Matrix:
+    def wrong(self) -> Floats:
         """Return the probability that a prediction is wrong, by map and row: shape (m, n)."""
         place = np.arange(len(self.rows))
         return np.array([1 - truth[place, self.predicted] for truth in self.truths()])
 
     def share(
-        self, values: Matrix, count: float, level: float = POLICY.level, other: float = 0.0
+        self, values: Floats, count: float, level: float = POLICY.level, other: float = 0.0
     ) -> Interval:
         """Return a share among so many rows; ``values`` are the shares by map.
 
@@ -101,7 +98,7 @@ class Answers:
         error = float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
         return self.within(values, float(np.hypot(error, other)), level)
 
-    def within(self, values: Matrix, error: float, level: float = POLICY.level) -> Interval:
+    def within(self, values: Floats, error: float, level: float = POLICY.level) -> Interval:
         """Return a number between 0 and 1 with its interval, given its sampling error."""
         found = interval_over(self.weights, values, sampling=error, level=level)
         value = float(np.clip(found.value, 0.0, 1.0))
@@ -150,16 +147,11 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         active=active,
         n_classes=k,
         used=rows.probabilities(float(numbers.get("temperature", 1.0)), bias),
-        weights=np.array(plausible["weights"]),
-        temperatures=np.array(plausible["temperatures"]),
-        biases=np.array(plausible["biases"])[:, active],
-        bias_error=_bias_error(cal),
+        weights=np.array(plausible["weights"], dtype=np.float64),
+        temperatures=np.array(plausible["temperatures"], dtype=np.float64),
+        biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
+        bias_error=0.0 if cal.details["n_labelled"] else FITTED.bias_error,
     )
-
-
-def _bias_error(cal: Calibration) -> float:
-    """Return the error of a class bias that plausible maps without labels leave out."""
-    return 0.0 if cal.details["n_labelled"] else FITTED.bias_error
 
 
 class Accepted(NamedTuple):
@@ -214,7 +206,7 @@ class Expected:
 
     n: int
     classes: list[str]
-    confusion: Matrix = field(repr=False)
+    confusion: Floats = field(repr=False)
     accuracy: Interval
     precision: tuple[Interval | None, ...] = field(repr=False)
     recall: tuple[Interval | None, ...] = field(repr=False)
@@ -245,7 +237,7 @@ class Expected:
         return self._answers.within(values[:, known].mean(axis=1), float(errors[known].mean()))
 
     @cached_property
-    def _areas(self) -> tuple[Matrix, Matrix]:
+    def _areas(self) -> tuple[Floats, Floats]:
         return _areas(self._answers)
 
     def cost(self, matrix: ArrayLike) -> Interval:
@@ -335,16 +327,11 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     for j in range(k):
         asked, there = n * float(predicted[j]), n * float(mix[j])
         hit = hits[:, j]
-        precision.append(
-            given.share(hit / predicted[j], asked, other=float(errors["precision"][j]))
-            if asked >= LEAST
-            else None
-        )
-        recall.append(
-            given.share(hit / mixes[:, j], there, other=float(errors["recall"][j]))
-            if there >= LEAST
-            else None
-        )
+        wrong, missed = float(errors["precision"][j]), float(errors["recall"][j])
+        known = asked >= LEAST
+        precision.append(given.share(hit / predicted[j], asked, other=wrong) if known else None)
+        known = there >= LEAST
+        recall.append(given.share(hit / mixes[:, j], there, other=missed) if known else None)
         both = predicted[j] + mixes[:, j]
         error = _f1_error(float(weights @ hit), float(predicted[j] + mix[j]), n)
         error = float(np.hypot(error, errors["f1"][j]))
@@ -362,7 +349,7 @@ def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     )
 
 
-def _bias_errors(given: Answers, mean: Matrix, predicted: Matrix) -> dict[str, Matrix]:
+def _bias_errors(given: Answers, mean: Floats, predicted: Floats) -> dict[str, Floats]:
     """Return the errors of precision, recall and F1 of each class that an error of its bias makes.
 
     Half the difference between the bias of the class one standard error higher and lower, with the
@@ -370,7 +357,7 @@ def _bias_errors(given: Answers, mean: Matrix, predicted: Matrix) -> dict[str, M
     """
     n, k = mean.shape
     own = given.predicted
-    found: dict[str, list[Matrix]] = {"precision": [], "recall": [], "f1": []}
+    found: dict[str, list[Floats]] = {"precision": [], "recall": [], "f1": []}
     for side in (1, -1):
         factor = np.exp(side * given.bias_error)
         moved = mean * factor / (1 + mean * (factor - 1))
@@ -391,7 +378,7 @@ def _f1_error(hit: float, both: float, n: int) -> float:
     return float(np.sqrt(4 * t * e * (t + e) / n)) / (2 * t + e) ** 2
 
 
-def _areas(given: Answers) -> tuple[Matrix, Matrix]:
+def _areas(given: Answers) -> tuple[Floats, Floats]:
     """Return the areas by map and class, and their sampling errors: NaN where not known.
 
     Expected pairs of a row of the class and another row that are in the right order, over all such
@@ -434,7 +421,7 @@ def _widen(given: Answers, found: list[Interval | None]) -> tuple[Interval | Non
     return tuple(full)
 
 
-def _check_costs(matrix: ArrayLike, k: int) -> Matrix:
+def _check_costs(matrix: ArrayLike, k: int) -> Floats:
     try:
         costs = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError):
@@ -445,8 +432,9 @@ def _check_costs(matrix: ArrayLike, k: int) -> Matrix:
             f"matrix must be {k} x {k}, true classes by predicted classes. Got shape "
             f"{costs.shape} instead."
         )
-    if not np.isfinite(costs).all():
+    if not (np.abs(costs) <= LARGEST_COST).all():
         raise InputError(
-            "matrix must hold finite costs. Got NaN or infinity: put 0 where a pair costs nothing."
+            f"matrix must hold finite costs within ±{LARGEST_COST:g}. Got NaN, infinity or larger "
+            "ones: put 0 where a pair costs nothing."
         )
     return costs

@@ -10,23 +10,18 @@ How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from temperance.calibrate.accuracy import log_odds, share_similar
+from temperance.calibrate.accuracy import Source, log_odds, share_similar
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.problem import row_keys, thin
+from temperance.calibrate.problem import Problem, row_keys, thin
 from temperance.calibrate.result import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from temperance.calibrate.accuracy import Source
-    from temperance.calibrate.problem import Problem
-    from temperance.calibrate.uncertainty import Plausible
-    from temperance.calibrate.verdict import Judgement
+from temperance.calibrate.uncertainty import Plausible
+from temperance.calibrate.verdict import Judgement
 
 UNRELATED = 3.0  # standard errors above chance at which labels belong to their logits
 STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which a warning is given
@@ -175,8 +170,9 @@ CODES = {
         "warn",
         "All logits lie between 0 and 1 and rows do not sum to 1: these look like the sigmoid "
         "outputs of a multi-label model.",
-        "Multi-label models are not supported: calibrate each label as a binary problem with "
-        "temperance.binary_logits.",
+        "No temperature over these columns means anything. Calibrate each label k as two classes, "
+        "with temperance.from_probabilities(numpy.stack([1 - p[:, k], p[:, k]], axis=1)), or with "
+        "temperance.binary_logits(s[:, k]) of the scores before the sigmoid.",
     ),
     "TP505": Code(
         "warn",
@@ -451,6 +447,7 @@ def _name(problem: Problem, place: int) -> str:
 
 FATAL = (_too_few_rows, _one_class, _nothing_known, _labels_of_other_rows)
 CHECKS = (
+    _looks_multi_label,  # first: nothing else that is said of such columns is true
     _mix_unstated,
     _mix_differs,
     _excluded_but_predicted,
@@ -464,6 +461,5 @@ CHECKS = (
     _labels_used,
     _source_all_right,
     _rows_shared,
-    _looks_multi_label,
     _looks_like_noise,
 )

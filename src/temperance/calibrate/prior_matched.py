@@ -11,18 +11,14 @@ estimates allow (`accuracy`); the map is the one nearest to the mixture of the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
 
 from temperance._core.checks import check_prior
 from temperance.calibrate.accuracy import Source
 from temperance.calibrate.problem import read_problem
 from temperance.calibrate.uncertainty import plausible_maps
+from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.maps import BiasedTemperature, Temperature
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from temperance.data.types import LogitsLike, PriorLike, SourceLike
 
 EXCLUDED_BIAS = -100.0  # of a class that cannot occur
 

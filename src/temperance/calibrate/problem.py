@@ -7,13 +7,15 @@ masked logit (-inf, or 10,000 below the largest of its row) is a class that is i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import as_array, as_floating, softmax_at, to_numpy
+from temperance._core.arrays import Floats, as_array, as_floating, softmax_at, to_numpy
 from temperance._core.checks import (
     InputError,
     NotIdentified,
@@ -37,15 +39,7 @@ from temperance.data.given import (
     sample_size,
     take_labelled,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
-
-    Matrix = NDArray[np.float64]
+from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
 
 ROUNDING = 1e-12  # of the largest logit
 BLOCK = 256  # rows that are hashed at a time
@@ -74,10 +68,10 @@ class Prior:
         The classes by whose names it was given, until it meets the columns they stand for.
     """
 
-    value: Matrix
+    value: Floats
     kind: str
-    low: Matrix
-    high: Matrix
+    low: Floats
+    high: Floats
     rows: float = np.inf
     keys: tuple[str, ...] | None = None
 
@@ -156,7 +150,7 @@ def in_columns(prior: object, n_classes: int, classes: Sequence[object] | None) 
     return replace(prior, value=value, low=low, high=high, keys=None)
 
 
-def _from_ranges(table: Matrix) -> Prior:
+def _from_ranges(table: Floats) -> Prior:
     low, high = table[:, 0], table[:, 1]
     with np.errstate(over="ignore"):
         least, most = float(low.sum()), float(high.sum())
@@ -193,8 +187,8 @@ class Logits:
         The layer before the logits, of unit length.
     """
 
-    z: Matrix
-    filled: Matrix
+    z: Floats
+    filled: Floats
     predicted: NDArray[np.intp]
     features: NDArray[np.float32] | None = None
 
@@ -222,7 +216,7 @@ class Logits:
         """Return the number of classes that can occur."""
         return self.z.shape[1]
 
-    def probabilities(self, temperature: float, bias: Matrix | float = 0.0) -> Matrix:
+    def probabilities(self, temperature: float, bias: Floats | float = 0.0) -> Floats:
         """Return softmax(z / T + b)."""
         return softmax_at(self.z, temperature, bias)
 
@@ -234,7 +228,7 @@ class Logits:
         return Logits(z, filled, self.predicted[rows], features)
 
     @property
-    def finite(self) -> Matrix:
+    def finite(self) -> Floats:
         """Return the logits with a very small number in the place of a mask."""
         if self.z is self.filled:
             return self.z
@@ -259,7 +253,7 @@ def is_masked(z: NDArray[Any]) -> NDArray[np.bool_]:
     return z < top[:, 1:] - NUMERICAL.mask * max(1.0, margin / 100)
 
 
-def logit_scale(filled: Matrix, weight: Matrix | None = None) -> float:
+def logit_scale(filled: Floats, weight: Floats | None = None) -> float:
     """Return the root mean square distance of centred rows from their mean, at any scale."""
     largest = float(np.abs(filled).max()) or 1.0
     rows = filled / largest
@@ -321,11 +315,11 @@ class Problem:
         return self.target.take(thin(self.target))
 
     @cached_property
-    def predicted_mix(self) -> Matrix:
+    def predicted_mix(self) -> Floats:
         """Return the share of predictions of each class."""
         return np.bincount(self.target.predicted, minlength=self.n_classes) / len(self.target)
 
-    def widen(self, values: Matrix, fill: float) -> Matrix:
+    def widen(self, values: Floats, fill: float) -> Floats:
         """Return values of the active classes as values of all classes."""
         full = np.full(len(self.names), fill)
         full[self.active] = values
@@ -359,7 +353,7 @@ def read_problem(
     home = None if source is None else as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(sample_size(home), generator)
     pair = None if home is None or drawn is None else take_labelled(home, drawn)
-    few = None if labelled is None else read_source(labelled, k, called, generator)
+    few = None if labelled is None else read_source(labelled, k, called, generator, "labelled")
     mix = None if prior is None else as_prior(prior, k, called)
     numbers, z = draw_rows(rows, generator)
     active = _active(z, mix, few)

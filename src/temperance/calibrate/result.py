@@ -7,13 +7,16 @@ None.
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import to_numpy
+from temperance._core.arrays import Array, Floats, to_numpy
 from temperance._core.checks import (
     InputError,
     check_choice,
@@ -24,34 +27,27 @@ from temperance._core.checks import (
 )
 from temperance._core.stats import Interval, overlap, wilson
 from temperance._version import __version__
+from temperance.calibrate.accuracy import Source
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.problem import Logits, row_keys
+from temperance.calibrate.expected import Expected, expect
+from temperance.calibrate.problem import Logits, Problem, row_keys
+from temperance.calibrate.solve import BiasAt
 from temperance.calibrate.stored import check_stored
-from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, bin_of
+from temperance.calibrate.threshold import (
+    Demand,
+    Threshold,
+    find_threshold,
+    find_thresholds,
+)
+from temperance.calibrate.uncertainty import Plausible
+from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, Judgement, bin_of
 from temperance.data.given import as_labelled_rows, fingerprint
+from temperance.data.types import LabelsLike, LogitsLike
 from temperance.io import artefact
+from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
 from temperance.metrics.proper import accuracy, nll
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance._core.arrays import Array
-    from temperance.calibrate.accuracy import Source
-    from temperance.calibrate.expected import Expected
-    from temperance.calibrate.problem import Problem
-    from temperance.calibrate.solve import BiasAt
-    from temperance.calibrate.threshold import Threshold
-    from temperance.calibrate.uncertainty import Plausible
-    from temperance.calibrate.verdict import Judgement
-    from temperance.data.types import LabelsLike, LogitsLike
-    from temperance.maps import Map
-
-    Matrix = NDArray[np.float64]
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")
@@ -71,6 +67,7 @@ DOUBTS = {
     "TP106": "The class mix that was given is doubtful: check it before relying on the answer.",
     "TP407": "The labels contradict what was estimated without them.",
 }
+KINDS = (Temperature.kind, BiasedTemperature.kind)
 GOLDEN = (5**0.5 - 1) / 2
 MOST_CLASSES = 2_000  # beyond which plausible maps are not stored
 WHAT = {
@@ -86,6 +83,7 @@ KNOWN = {
     "about": "The class mix of the target is about the one given.",
     "range": "The class mix of the target lies in the ranges given.",
 }
+MIX = ("distance", "shrinkage", "confidence_rise", "probability")
 INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
 LEVEL = 0.9  # coverage of all intervals
 
@@ -147,9 +145,9 @@ class Calibration:
     verdict: Verdict
     map: Map
     temperature: Interval
-    accuracy: Interval | None
-    ece_before: Interval | None
-    ece_after: Interval | None
+    accuracy: Interval | None = None
+    ece_before: Interval | None = None
+    ece_after: Interval | None = None
     gain: Interval | None = None
     findings: tuple[Finding, ...] = ()
     details: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)  # pages of numbers
@@ -232,10 +230,32 @@ class Calibration:
         Parameters
         ----------
         n : int
-            At most as many as are listed: 200, or all rows of a smaller target.
+            As many rows, or all that have no label yet where these are fewer. A calibration from a
+            file lists at most 200.
         """
         n = check_integer(n, "n", low=1)
-        return [int(row) for row in self.details["label_next"][:n]]
+        listed = self.details["label_next"]
+        if n > len(listed) == POLICY.to_label:
+            listed = self._list_to_label(n)
+        return [int(row) for row in listed[:n]]
+
+    def _list_to_label(self, n: int) -> list[int]:
+        problem, numbers = self._problem, self.map.parameters()
+        if problem is None:
+            raise InputError(
+                f"n must be at most {POLICY.to_label}: a calibration from a file lists no more "
+                f"rows. Got {n:,}; call temperance.calibrate again for more."
+            )
+        bias = numbers.get("bias", np.zeros(len(problem.names)))[problem.active]
+        used = BiasAt(float(numbers["temperature"]), bias)
+        rows = problem.numbers[rows_to_label(problem, used, n)].tolist()
+        if n > len(rows) and len(problem.target) < problem.n:
+            raise InputError(
+                f"n must be at most {len(rows):,}, the rows without a label among the "
+                f"{len(problem.target):,} that were read of {problem.n:,}. Got {n:,}; draw more at "
+                f"random."
+            )
+        return rows
 
     def labels_needed(self, width: float, of: Literal["accuracy", "ece_after"] = "accuracy") -> int:
         """Return how many more labelled rows make an interval that narrow.
@@ -315,8 +335,6 @@ class Calibration:
         >>> bool(recall.low < measured < recall.high)
         True
         """
-        from temperance.calibrate.expected import expect  # which reads results
-
         return expect(self, logits)
 
     @overload
@@ -397,10 +415,8 @@ class Calibration:
         >>> list(by_class), by_class["0"].error.high <= 0.2
         (['0', '1', '2', '3', '4'], True)
         """
-        from temperance.calibrate.threshold import find_threshold, find_thresholds
-
         find = find_thresholds if per_class else find_threshold
-        return find(self, max_error, level, coverage, costs)
+        return find(self, Demand.of(max_error, level, coverage, costs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to one JSON file; `temperance.load` gives it back."""
@@ -427,9 +443,15 @@ class Calibration:
         temperature = intervals.pop("temperature")
         if temperature is None:
             raise ValueError("temperature must be three numbers. Got null instead.")
+        check_choice(facts["details"]["method"], tuple(APPLIED), "method")
+        check_choice(facts["details"]["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
+        check_choice(facts["map"]["kind"], KINDS, "kind of the map")
+        stored = artefact.build_map(facts["map"])
+        if stored.n_classes is not None:
+            check_same_classes(stored.n_classes, facts["details"]["n_classes"], "map")
         return cls(
             verdict=facts["verdict"],
-            map=artefact.build_map(facts["map"]),
+            map=stored,
             findings=tuple(Finding(**finding) for finding in facts["findings"]),
             details=dict(facts["details"]),
             temperature=temperature,
@@ -575,9 +597,8 @@ def describe(
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
-    unlabelled = _unlabelled(problem)
-    confidence = problem.target.probabilities(*used).max(axis=1)
-    chosen = unlabelled[spread_rows(confidence[unlabelled], problem.seed)]
+    mix = None if plausible is None or problem.prior is None else plausible.mix
+    chosen = rows_to_label(problem, used, POLICY.to_label)
     return {
         "n_target": problem.n,
         "n_read": len(problem.target),
@@ -590,7 +611,7 @@ def describe(
         "prior_kind": "unknown" if prior is None else prior.kind,
         "prior_low": _ends(problem, "low"),
         "prior_high": _ends(problem, "high"),
-        "mix": None if problem.prior is None else _mix(plausible),
+        "mix": None if mix is None else {name: getattr(mix, name) for name in MIX},
         "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
         "probability_of_gain": None if judgement is None else judgement.probability,
         "estimates": _estimates(problem, plausible),
@@ -628,6 +649,13 @@ def describe(
     }
 
 
+def rows_to_label(problem: Problem, used: BiasAt, n: int) -> NDArray[np.intp]:
+    """Return the places of at most n target rows to label; see `Calibration.label_next`."""
+    unlabelled = _unlabelled(problem)
+    confidence = problem.target.probabilities(*used).max(axis=1)
+    return unlabelled[spread_rows(confidence[unlabelled], problem.seed, n)]
+
+
 def _unlabelled(problem: Problem) -> NDArray[np.intp]:
     """Return the places of the target rows that have no label yet."""
     if problem.labelled is None:
@@ -636,20 +664,19 @@ def _unlabelled(problem: Problem) -> NDArray[np.intp]:
     return np.flatnonzero(~np.isin(row_keys(problem.raw[:, problem.active]), labelled))
 
 
-def spread_rows(confidence: Matrix, seed: int | None) -> NDArray[np.intp]:
-    """Return row numbers spread evenly over the confidence, however many of them are taken.
+def spread_rows(confidence: Floats, seed: int | None, most: int) -> NDArray[np.intp]:
+    """Return at most so many row numbers, spread evenly over the confidence.
 
     Steps of the golden ratio through the rows in order of confidence, from a random start: every
-    row is equally likely to be taken, and every beginning of the list is spread evenly.
+    row is equally likely to be taken, and every beginning of the list is spread evenly. No gap
+    between 4 n steps is as wide as one of n rows, so that n rows are all found.
     """
     n = len(confidence)
     order = np.argsort(confidence, kind="stable")
-    if n == 0:
-        return order
     start = np.random.default_rng(seed or 0).random()
-    steps = (start + GOLDEN * np.arange(4 * POLICY.to_label)) % 1.0
+    steps = (start + GOLDEN * np.arange(4 * min(n, most))) % 1.0
     _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
-    return order[place[np.sort(first)]][: POLICY.to_label]
+    return order[place[np.sort(first)]][:most]
 
 
 def _ends(problem: Problem, end: str) -> list[float] | None:
@@ -657,18 +684,6 @@ def _ends(problem: Problem, end: str) -> list[float] | None:
     if prior is None or prior.exact:
         return None
     return problem.widen(getattr(prior, end), 0.0).tolist()
-
-
-def _mix(plausible: Plausible | None) -> dict[str, float] | None:
-    mix = None if plausible is None else plausible.mix
-    if mix is None:
-        return None
-    return {
-        "distance": mix.distance,
-        "shrinkage": mix.shrinkage,
-        "confidence_rise": mix.confidence_rise,
-        "probability": mix.probability,
-    }
 
 
 def _estimates(problem: Problem, plausible: Plausible | None) -> list[dict[str, Any]]:
@@ -717,7 +732,7 @@ def _would_change(problem: Problem) -> list[str]:
     return wishes
 
 
-def _histogram(p: Matrix) -> list[int]:
+def _histogram(p: Floats) -> list[int]:
     return np.bincount(bin_of(p.max(axis=1)), minlength=N_BINS).tolist()
 
 
@@ -738,7 +753,7 @@ def _source_facts(source: Source | None) -> dict[str, Any] | None:
     if source is None:
         return None
     z, y, n = source.rows.finite, source.labels, len(source.labels)
-    surprise: Matrix = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
+    surprise: Floats = z.max(axis=1) - z[np.arange(n), y] - np.log(source.confidence)
     bins = _source_bins(source)
     right, confidence = np.array(bins["source_correct"]), np.array(bins["source_confidence"])
     return {

@@ -17,14 +17,18 @@ import math
 from typing import Any, cast
 
 from temperance._core.checks import InputError
+from temperance.maps import check_temperature
 
 Form = Any
+LARGEST_BIAS = 1e100  # of a stored map: as large as any logit
 NAMES: dict[Any, str] = {
     int: "an integer",
     float: "a number",
     str: "a text",
     bool: "true or false",
     dict: "an object",
+    list: "a list",
+    None: "null",
 }
 SHARES = ([float], None)
 FINDING: Form = {"code": str, "title": str, "evidence": dict, "advice": str, "severity": str}
@@ -104,6 +108,8 @@ def check_stored(facts: dict[str, Any]) -> None:
     curves: dict[str, Any] = details["risk_coverage"] or {}
     for name, risks in curves.items():
         _check_length(risks, len(curves["coverage"]), f"risk_coverage.{name}")
+    if details["plausible"] is not None:
+        _check_plausible(**details["plausible"], n_classes=details["n_classes"])
     _check_length(details["label_next_keys"], len(details["label_next"]), "label_next_keys")
     if (facts["ece_before"] is None) is not (facts["ece_after"] is None):
         raise InputError("ece_before and ece_after must be known both, or neither.")
@@ -111,6 +117,24 @@ def check_stored(facts: dict[str, Any]) -> None:
         if finding["severity"] not in SEVERITIES:
             msg = f"severity must be one of {', '.join(SEVERITIES)}. Got {finding['severity']!a}."
             raise InputError(msg)
+
+
+def _check_plausible(
+    weights: list[float],
+    temperatures: list[float],
+    biases: list[list[float]],
+    n_classes: int,
+) -> None:
+    """Raise unless plausible maps are maps, with weights that have a sum."""
+    if not weights or min(weights) < 0 or not 0 < sum(weights) < math.inf:
+        raise InputError("plausible.weights must be non-negative numbers with a positive sum.")
+    _check_length(temperatures, len(weights), "plausible.temperatures")
+    _check_length(biases, len(weights), "plausible.biases")
+    for temperature, bias in zip(temperatures, biases, strict=True):
+        check_temperature(temperature)
+        _check_length(bias, n_classes, "plausible.biases")
+        if max(map(abs, bias)) > LARGEST_BIAS:
+            raise InputError(f"plausible.biases must lie within ±{LARGEST_BIAS:g}.")
 
 
 def _check_length(values: list[Any] | None, n: int, name: str) -> None:
@@ -131,7 +155,7 @@ def check_form(value: object, form: Form, name: str) -> None:
     """
     if isinstance(form, tuple):
         _check_either(value, cast("tuple[Form, ...]", form), name)
-    elif not _is_outwardly(value, form):
+    elif not _has_type(value, form):
         raise InputError(f"{name} must be {_words(form)}. Got {_kind(value)} instead.")
     elif isinstance(form, list):
         (inner,) = cast("list[Form]", form)
@@ -147,14 +171,14 @@ def check_form(value: object, form: Form, name: str) -> None:
 
 def _check_either(value: object, forms: tuple[Form, ...], name: str) -> None:
     for form in forms:
-        if _is_outwardly(value, form):
+        if _has_type(value, form):
             check_form(value, form, name)
             return
     words = " or ".join(_words(form) for form in forms)
     raise InputError(f"{name} must be {words}. Got {_kind(value)} instead.")
 
 
-def _is_outwardly(value: object, form: Form) -> bool:
+def _has_type(value: object, form: Form) -> bool:
     """Return whether a value is of the type that a form asks for, whatever is inside."""
     if form is None:
         return value is None
@@ -166,14 +190,8 @@ def _is_outwardly(value: object, form: Form) -> bool:
 
 
 def _words(form: Form) -> str:
-    if form is None:
-        return "null"
-    if isinstance(form, (list, dict)):
-        return "a list" if isinstance(form, list) else "an object"
-    return NAMES[form]
+    return NAMES[list if isinstance(form, list) else dict if isinstance(form, dict) else form]
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    return "null" if value is None else NAMES.get(type(value), type(value).__name__)
+    return NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)

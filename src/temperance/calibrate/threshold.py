@@ -10,27 +10,23 @@ once with the stated probability (Angelopoulos et al., Learn then Test, 2021).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from temperance._core.arrays import Floats
 from temperance._core.checks import InputError, check_number
 from temperance._core.stats import Interval
-from temperance.calibrate.expected import answers
+from temperance.calibrate.expected import Answers, answers
 from temperance.io import artefact
+from temperance.maps import Map
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.expected import Answers
     from temperance.calibrate.result import Calibration
-    from temperance.maps import Map
-
-    Matrix = NDArray[np.float64]
 
 STEPS = 200  # candidates without labels
 TESTS = 50  # candidates with labels
@@ -79,9 +75,9 @@ class Threshold:
 class Candidates:
     """Thresholds between the confidences of the target, from few accepted rows to many."""
 
-    confidence: Matrix
+    confidence: Floats
     accepted: NDArray[np.intp]
-    wrong: Matrix  # expected share among accepted rows, by plausible map and candidate
+    wrong: Floats  # expected share among accepted rows, by plausible map and candidate
 
     @classmethod
     def of(cls, given: Answers, steps: int) -> Candidates:
@@ -91,7 +87,7 @@ class Candidates:
         counts = np.r_[np.flatnonzero(c[:-1] > c[1:]) + 1, n].astype(np.intp)
         wanted = np.arange(1, steps + 1) * n / steps
         counts = counts[np.unique(np.searchsorted(counts, wanted - 1e-9))]
-        # the last accepts every row, also of a lower confidence than any row here
+        # The last threshold accepts every row, also one of a lower confidence than any row here.
         between = np.r_[(c[counts[:-1] - 1] + c[counts[:-1]]) / 2, 0.0]
         wrong = np.cumsum(given.wrong[:, order], axis=1)[:, counts - 1] / counts
         return cls(between, counts, wrong)
@@ -106,6 +102,22 @@ class Demand:
     coverage: float | None
     prices: tuple[float, float] | None
 
+    @classmethod
+    def of(
+        cls, max_error: float, level: float, coverage: float | None, costs: Sequence[float] | None
+    ) -> Demand:
+        """Return the arguments of `Calibration.threshold`, checked."""
+        max_error = check_number(max_error, "max_error", low=0, high=1, open_low=True)
+        level = check_number(level, "level", low=0.5, high=0.9999, open_low=True)
+        if coverage is not None and costs is not None:
+            raise InputError(
+                "coverage and costs must not be given together: each of them decides the "
+                "threshold. Leave one of them out."
+            )
+        if coverage is not None:
+            coverage = check_number(coverage, "coverage", low=0, high=1, open_low=True)
+        return cls(max_error, level, coverage, None if costs is None else _check_prices(costs))
+
 
 @dataclass(frozen=True, eq=False)
 class Tested:
@@ -117,27 +129,13 @@ class Tested:
     wrong: NDArray[np.bool_]
 
 
-def find_threshold(
-    cal: Calibration,
-    max_error: float,
-    level: float,
-    coverage: float | None,
-    costs: Sequence[float] | None,
-) -> Threshold:
+def find_threshold(cal: Calibration, demand: Demand) -> Threshold:
     """Return a threshold of a calibration; see `Calibration.threshold`."""
-    demand = _demand(max_error, level, coverage, costs)
     return _search(cal.map, answers(cal, None, "threshold"), _tested(cal), demand)
 
 
-def find_thresholds(
-    cal: Calibration,
-    max_error: float,
-    level: float,
-    coverage: float | None,
-    costs: Sequence[float] | None,
-) -> dict[str, Threshold]:
+def find_thresholds(cal: Calibration, demand: Demand) -> dict[str, Threshold]:
     """Return a threshold for the rows of each predicted class; see `Calibration.threshold`."""
-    demand = _demand(max_error, level, coverage, costs)
     given, tested = answers(cal, None, "threshold"), _tested(cal)
     names = cal.details["classes"]
     present = np.unique(given.predicted)
@@ -158,21 +156,6 @@ def _of_class(tested: Tested, k: int) -> Tested | None:
         return None
     target, labelled = tested.target.take(there), tested.labelled.take(seen)
     return Tested(tested.map, target, labelled, tested.wrong[seen])
-
-
-def _demand(
-    max_error: float, level: float, coverage: float | None, costs: Sequence[float] | None
-) -> Demand:
-    max_error = check_number(max_error, "max_error", low=0, high=1, open_low=True)
-    level = check_number(level, "level", low=0.5, high=0.9999, open_low=True)
-    if coverage is not None and costs is not None:
-        raise InputError(
-            "coverage and costs must not be given together: each of them decides the threshold. "
-            "Leave one of them out."
-        )
-    if coverage is not None:
-        coverage = check_number(coverage, "coverage", low=0, high=1, open_low=True)
-    return Demand(max_error, level, coverage, None if costs is None else _check_prices(costs))
 
 
 def _search(used: Map, given: Answers, tested: Tested | None, demand: Demand) -> Threshold:
@@ -258,7 +241,7 @@ def _guarantee(tested: Tested, demand: Demand) -> Threshold | None:
             return nothing
         found = measured(at)
         return None if found.error is None else found
-    # rows without any error that are needed for the bound, and some to spare
+    # The bound needs that many rows without any error; some more are asked for.
     needed = np.log(1 - demand.level) / np.log1p(-min(max_error, 1 - 1e-12))
     if m < needed:
         return None
@@ -287,12 +270,13 @@ def exact_interval(wrong: int, n: int, level: float) -> Interval | None:
 
 def _check_prices(costs: Sequence[float]) -> tuple[float, float]:
     try:
-        wrong, referred = (float(c) for c in costs)
+        wrong, referred = costs
     except (TypeError, ValueError):
         raise InputError(
             "costs must be two numbers, the cost of an accepted wrong row and that of a row that "
             f"is referred. Got {costs!r} instead."
         ) from None
-    check_number(wrong, "cost of a wrong row", low=0, open_low=True)
-    check_number(referred, "cost of a referred row", low=0)
-    return wrong, referred
+    return (
+        check_number(wrong, "cost of a wrong row", low=0, open_low=True),
+        check_number(referred, "cost of a referred row", low=0),
+    )

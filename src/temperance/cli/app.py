@@ -8,8 +8,10 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from temperance.cli import monitor
-from temperance.cli.examples import EXAMPLES, FRONT
 from temperance.cli.options import (
+    EXAMPLES,
+    FLAG,
+    FRONT,
     Classes,
     Json,
     Labels,
@@ -17,7 +19,6 @@ from temperance.cli.options import (
     MaxError,
     Method,
     MinAccuracy,
-    OptionalOut,
     Out,
     Probabilities,
 )
@@ -52,7 +53,7 @@ def calibrate(
     source: Path | None = None,
     labelled: Path | None = None,
     features: tuple[Path, Path] | None = None,
-    out: OptionalOut = None,
+    out: Path | None = None,
     report: Path | None = None,
     title: str | None = None,
     model: str | None = None,
@@ -205,7 +206,7 @@ def apply(
     *,
     map: Annotated[Path, Parameter(name="--map")],  # noqa: A002
     out: Out,
-    probabilities: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    probabilities: Annotated[bool, FLAG] = False,
     classes: Classes = None,
 ) -> int:
     """Apply a map to new rows, in blocks: a file may be larger than the memory.

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from temperance.cli.examples import EXAMPLES
-from temperance.cli.options import Classes, Json, OptionalOut, Out, Probabilities
+from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Out, Probabilities
 from temperance.monitor import Monitor, Window
 
 app = App(
@@ -24,7 +23,6 @@ app = App(
 SHOWN = 12  # windows and alarms that are listed
 MARKS = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
 State = Annotated[Path, Parameter(help="What 'temperance monitor start' has begun.")]
-Flag = Parameter(negative="", show_default=False)
 
 
 @app.command(sort_key=1)
@@ -175,7 +173,7 @@ def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:
 
 
 @app.command(sort_key=3)
-def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, Flag] = False) -> int:
+def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLAG] = False) -> int:
     """Show the windows, and the alarms of the last one; exit 1 if it rang.
 
     Parameters
@@ -219,7 +217,7 @@ def report(state: State, /, *, out: Out, title: str | None = None, model: str | 
 
 
 @app.command(sort_key=5)
-def propose(state: State, /, *, out: OptionalOut = None, json: Json = False) -> int:
+def propose(state: State, /, *, out: Path | None = None, json: Json = False) -> int:
     """Propose the calibration of the last window; exit 1 if it is not within the limits.
 
     Parameters
@@ -248,7 +246,7 @@ def propose(state: State, /, *, out: OptionalOut = None, json: Json = False) -> 
 
 
 @app.command(sort_key=6)
-def accept(state: State, /, *, outside_limits: Annotated[bool, Flag] = False) -> int:
+def accept(state: State, /, *, outside_limits: Annotated[bool, FLAG] = False) -> int:
     """Take the proposed map into use; exit 1, and change nothing, if it is not within the limits.
 
     Parameters

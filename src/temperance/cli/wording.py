@@ -16,6 +16,10 @@ WORDS = (
     ),
     (r"Convert them with temperance\.from_probabilities\(p\)", "Add --probabilities"),
     (r"convert them with temperance\.from_probabilities\(.*?\]?, axis=1\)\)", "save both columns"),
+    (
+        r", with temperance\.from_prob\w+\(numpy.*?axis=1\)\)(, or with .*? before the sigmoid)?",
+        ": save two columns of probabilities, 1 - p and p, and add --probabilities",
+    ),
     (r"or pass the scores before the softmax", "or save the scores before the softmax"),
     (r"logits are passed as they are", "leave --probabilities out if these are logits"),
     (

@@ -233,6 +233,7 @@ def read_source(
     n_classes: int,
     classes: Sequence[object] | None = None,
     seed: int | np.random.Generator = 0,
+    name: str = "source",
 ) -> LabelledSample:
     """Return a sample of a labelled source, at most `sample_size` rows.
 
@@ -246,8 +247,10 @@ def read_source(
         Class names in which labels in words are looked up.
     seed : int or Generator
         Of the draw, used where there are more rows than `sample_size`.
+    name : str
+        What errors call the source.
     """
-    rows = as_source_rows(source, n_classes, classes)
+    rows = as_source_rows(source, n_classes, classes, name)
     return take_labelled(rows, rows.draw(sample_size(rows), np.random.default_rng(seed)))
 
 
@@ -269,7 +272,9 @@ def take_labelled(rows: Rows, numbers: NDArray[np.int64]) -> LabelledSample:
     return LabelledSample(block.logits, block.labels)
 
 
-def as_source_rows(source: object, n_classes: int, classes: Sequence[object] | None = None) -> Rows:
+def as_source_rows(
+    source: object, n_classes: int, classes: Sequence[object] | None = None, name: str = "source"
+) -> Rows:
     """Return the labelled rows of a source with hard labels and the given number of classes.
 
     A source is a pair (logits, labels), or anything that `as_rows` reads together with its labels.
@@ -278,12 +283,15 @@ def as_source_rows(source: object, n_classes: int, classes: Sequence[object] | N
     pair = _split(source)
     if pair is None:
         kind = type(source).__name__
-        msg = f"source must be a pair (logits, labels), or rows with labels. Got {kind} instead."
+        msg = f"{name} must be a pair (logits, labels), or rows with labels. Got {kind} instead."
         raise InputError(msg)
-    rows = as_labelled_rows(*pair, classes=classes, name="source logits")
-    checks.check_same_classes(rows.n_classes, n_classes, "source logits")
+    shape = getattr(pair[0], "shape", ())
+    if len(shape) == 2:  # before labels in words are looked up in the wrong number of names
+        checks.check_same_classes(int(shape[1]), n_classes, f"{name} logits")
+    rows = as_labelled_rows(*pair, classes=classes, name=f"{name} logits")
+    checks.check_same_classes(rows.n_classes, n_classes, f"{name} logits")
     if rows.soft:
-        raise InputError("source labels must be class indices, one per row, not soft labels.")
+        raise InputError(f"{name} labels must be class indices, one per row, not soft labels.")
     return rows
 
 

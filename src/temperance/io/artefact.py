@@ -277,4 +277,4 @@ def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
 
 
 def _refuse(path: object, reason: str) -> InputError:
-    return InputError(f"the file {shown_path(path)} cannot be loaded: it {reason}.")
+    return InputError(f"the file {shown_path(path)} cannot be loaded: it {reason.rstrip('.')}.")

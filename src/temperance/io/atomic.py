@@ -27,7 +27,7 @@ except ImportError:  # Windows has no such locks; temporary files stay there aft
 
 from collections.abc import Generator
 
-__all__ = ["check_target", "replacing", "write_bytes"]
+__all__ = ["check_target", "flush_directory", "replacing", "write_bytes"]
 
 NEW, PRIVATE = 0o666, 0o600  # modes of new files, before the umask
 NAME = 40  # characters of the final name inside the temporary one, for people who list files
@@ -90,7 +90,7 @@ def replacing(path: str | os.PathLike[str], *, private: bool = False) -> Generat
                 temporary.replace(target)
         if os.name != "posix":
             temporary.replace(target)
-        _flush_directory(target.parent)
+        flush_directory(target.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.filename is None:  # a full disk names no file
@@ -165,7 +165,7 @@ def _keep_owner(descriptor: int, old: os.stat_result) -> None:
         return
 
 
-def _flush_directory(directory: Path) -> None:
+def flush_directory(directory: Path) -> None:
     """Let the new name reach the disk too, where a directory can be opened."""
     if os.name != "posix":
         return

@@ -65,7 +65,7 @@ def temperature_of_accuracy(logits: NDArray[Any], labels: NDArray[np.int64]) -> 
 
     Where the labels tell nothing of the logits, the mean confidence is the accuracy, a little above
     chance, so that T has the unit of the logits. Rows that are all right, such as rows of the
-    training, have T = 1: a sharper model would be believed on the shifted rows too.
+    training, have T = 1: the likelihood alone would make the model surer on the shifted rows too.
     """
     right = logits.argmax(axis=1) == labels
     if right.all():

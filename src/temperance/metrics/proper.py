@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.sums import EvaluationSums
+from temperance._core.kernels_numpy import EvaluationSums
 from temperance.data import Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError
 from temperance.monitor.alarms import SEVERITIES
 from temperance.monitor.timeline import instant
+from temperance.monitor.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from temperance.monitor.monitor import Monitor
-    from temperance.monitor.window import Window
 
 ENDS = ("", "_low", "_high")
 

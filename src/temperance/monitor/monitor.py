@@ -253,7 +253,7 @@ class Monitor:
             dates = ", ".join(w.at for w in self.windows[-3:]) or "none"
             msg = f"add needs logits, or labelled rows of a window that is there. Got {when}, and "
             raise InputError(f"{msg}the last windows are: {dates}.")
-        few = read_source(labelled, len(self.classes), self.classes)
+        few = read_source(labelled, len(self.classes), self.classes, name="labelled")
         _, used = self._in_use(instant(when))
         right = np.asarray(used(few.logits)).argmax(axis=1) == few.labels
         by_class = {
@@ -339,6 +339,9 @@ class Monitor:
         window = proposal.window if isinstance(proposal, Proposal) else None
         given = proposal.calibration if isinstance(proposal, Proposal) else proposal
         new = given.map if isinstance(given, Calibration) else given
+        if not isinstance(new, Map):
+            msg = "proposal must be that of propose(), a calibration or a map. Got "
+            raise InputError(f"{msg}{type(new).__name__} instead.")
         self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:

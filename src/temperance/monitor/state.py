@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from temperance._core.checks import InputError
 from temperance._core.files import opened, shown_path
-from temperance.io.atomic import check_target
+from temperance.io.atomic import check_target, flush_directory
 from temperance.io.strict_json import parse
 
 try:
@@ -102,12 +102,7 @@ def _locked(target: Path) -> Generator[IO[bytes]]:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file
-    if os.name == "posix":  # the name of a new file
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    flush_directory(target.parent)  # the name of a new file
 
 
 def _decode(data: bytes, path: object) -> tuple[Records, int | None]:
@@ -135,7 +130,7 @@ def _decode(data: bytes, path: object) -> tuple[Records, int | None]:
 
 def _may_be_torn(line: bytes) -> bool:
     """Return whether a line may be the beginning of one of ours, and not the text of others."""
-    written = line.rstrip(b"\0")  # a file system may have made room before it wrote
+    written = line.rstrip(b"\0")  # a file system may have lengthened the file before it wrote
     return written[: len(HEAD)] == HEAD[: len(written)]
 
 

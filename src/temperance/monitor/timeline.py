@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from temperance._core.checks import InputError
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.result import Finding
 from temperance.monitor.alarms import SEVERITIES, Limits, ring, unlike_whole
 from temperance.monitor.change import Chart, Ranks, Tally
 from temperance.monitor.state import Record
@@ -71,7 +69,7 @@ class Timeline:
         """Add the next window."""
         facts, parts = record["calibration"], record["segments"]
         mix = zip(self._names, facts["details"]["predicted_mix"], strict=True)
-        held = _held(record["estimates"], facts["findings"], facts["details"]["label_next"])
+        held = read(record["estimates"], facts["findings"], facts["details"]["label_next"])
         held["mix"] = {name: share for name, share in mix if share}
         for late in labels:
             held = with_labels(held, late)
@@ -81,7 +79,7 @@ class Timeline:
             id=record["id"],
             n_labelled=record["n_labelled"] + sum(late["n"] for late in labels),
             segments={
-                key: Estimates(**_held(part["estimates"], part["findings"], part["label_next"]))
+                key: Estimates(**read(part["estimates"], part["findings"], part["label_next"]))
                 for key, part in parts.items()
             },
         )
@@ -107,9 +105,3 @@ class Timeline:
         object.__setattr__(window, "alarms", tuple(alarms))
         self.windows.append(window)
         self.last = place_of(record)
-
-
-def _held(facts: Record, findings: list[Record], label_next: list[int]) -> dict[str, Any]:
-    """Return the arguments of `Estimates`."""
-    found = tuple(Finding(**one) for one in findings)
-    return read(facts) | {"findings": found, "label_next": tuple(label_next)}

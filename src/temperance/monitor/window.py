@@ -6,28 +6,25 @@ plausible maps of the window for the predictions and the confidence of the map i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from temperance._core.stats import Z90, Interval, overlap, wilson
 from temperance.calibrate.accuracy import log_odds
 from temperance.calibrate.constants import POLICY
-from temperance.calibrate.expected import answers
+from temperance.calibrate.expected import Answers, answers
 from temperance.calibrate.findings import found
 from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.uncertainty import interval_over
+from temperance.maps import Map
 from temperance.metrics.binned import bin_index
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from temperance.calibrate.expected import Answers
-    from temperance.maps import Map
     from temperance.monitor.alarms import Alarm
 
 N_BINS = 15
@@ -123,10 +120,7 @@ def describe(
     mix: list[float] = cal.details["predicted_mix"]
     frequent = sorted(range(len(names)), key=lambda k: (names[k] not in named, -mix[k]))
     kept = sorted(frequent[:CLASSES])
-    facts: dict[str, Any] = {
-        "rows": cal.details["n_target"],
-        "verdict": cal.verdict,
-    }
+    facts: dict[str, Any] = {"rows": cal.details["n_target"], "verdict": cal.verdict}
     if cal.verdict == "refused":
         return facts
     size = max(1, LARGEST // z.shape[1])
@@ -200,10 +194,14 @@ def interval(three: Any) -> Interval | None:
     return None if three is None else Interval(*three)
 
 
-def read(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of `Estimates` that `describe` described."""
+def read(
+    facts: dict[str, Any], findings: list[dict[str, Any]], label_next: list[int]
+) -> dict[str, Any]:
+    """Return the arguments of `Estimates`; ``facts`` are those of `describe`."""
     tables = ("recall", "precision", "f1")
     held: dict[str, Any] = {name: facts[name] for name in ("rows", "verdict")}
+    held["findings"] = tuple(Finding(**one) for one in findings)
+    held["label_next"] = tuple(label_next)
     held |= {name: interval(facts.get(name)) for name in ("accuracy", "ece", "auc")}
     held |= {t: {k: interval(v) for k, v in facts.get(t, {}).items()} for t in tables}
     held["confidence"] = facts.get("confidence")

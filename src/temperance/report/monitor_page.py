@@ -13,8 +13,7 @@ from temperance.io.atomic import write_bytes
 from temperance.monitor import Alarm, Monitor, Window
 from temperance.monitor.timeline import instant
 from temperance.report import template
-from temperance.report.charts import TOPS
-from temperance.report.context import MAX_NAME_LENGTH
+from temperance.report.context import MAX_NAME_LENGTH, TOPS
 from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
 from temperance.report.texts import between, cut
 

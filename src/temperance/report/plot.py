@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-ROOM = 10  # per cent from an end of an axis within which an inside label does not fit centred
+EDGE = 10  # per cent of an axis at either end, where a centred label would leave the plot
 
 
 class Axis(NamedTuple):
@@ -186,9 +186,9 @@ def x_axis(axis: Axis) -> Markup:
 
 def _anchor(value: float, axis: Axis) -> str:
     at = axis.at(value)
-    if not axis.inside or ROOM < at < 100 - ROOM:
+    if not axis.inside or EDGE < at < 100 - EDGE:
         return "middle"
-    return "start" if at <= ROOM else "end"
+    return "start" if at <= EDGE else "end"
 
 
 def _x(value: float, x: Axis) -> str:

@@ -19,16 +19,12 @@ known, but not which rows they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from temperance._core.arrays import softmax_at
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Matrix = NDArray[np.float64]
+from temperance._core.arrays import Floats, softmax_at
 
 FURTHEST = 6.0  # of log T from its centre
 TINY = 1e-300
@@ -45,8 +41,8 @@ class KnownMix(NamedTuple):
     rows : float
     """
 
-    z: Matrix
-    shares: Matrix
+    z: Floats
+    shares: Floats
     rows: float
 
 
@@ -64,18 +60,18 @@ class Posterior(NamedTuple):
         Log of the probability of the labels under the prior, by Laplace's approximation.
     """
 
-    centre: Matrix
-    precision: Matrix
-    information: Matrix
+    centre: Floats
+    precision: Floats
+    information: Floats
     evidence: float
 
 
 def fit_around(
-    z: Matrix,
+    z: Floats,
     labels: NDArray[np.int64],
-    theta: Matrix,
-    precision: Matrix,
-    weight: Matrix | None = None,
+    theta: Floats,
+    precision: Floats,
+    weight: Floats | None = None,
     *,
     robustness: float = 0.0,
     mix: KnownMix | None = None,
@@ -94,13 +90,13 @@ def fit_around(
     # Steps in units of the prior's errors, so that a sharply known direction hinders no other.
     step = np.linalg.cholesky(np.linalg.inv(before))
 
-    def at(u: Matrix) -> Matrix:
+    def at(u: Floats) -> Floats:
         x = theta.copy()
         x[:free] += step @ u
         x[0] = np.clip(x[0], theta[0] - FURTHEST, theta[0] + FURTHEST)
         return x
 
-    def objective(u: Matrix) -> tuple[float, Matrix]:
+    def objective(u: Floats) -> tuple[float, Floats]:
         x = at(u)
         t = float(np.exp(x[0]))
         p = softmax_at(z, t, x[1:])
@@ -113,7 +109,7 @@ def fit_around(
         apart = (x - theta)[:free]
         pull = precision @ apart
         value += 0.5 * float(apart @ pull)
-        return value, cast("Matrix", step.T @ (gradient[:free] + pull))
+        return value, cast("Floats", step.T @ (gradient[:free] + pull))
 
     solved = minimize(objective, np.zeros(free), jac=True, method="L-BFGS-B")
     found = at(solved.x)
@@ -133,12 +129,12 @@ class _MixLikelihood:
         self.mix = mix
         self.filled = np.where(np.isneginf(mix.z), 0.0, mix.z)
 
-    def _means(self, theta: Matrix) -> tuple[float, Matrix, Matrix]:
+    def _means(self, theta: Floats) -> tuple[float, Floats, Floats]:
         t = float(np.exp(theta[0]))
         p = softmax_at(self.mix.z, t, theta[1:])
         return t, p, np.maximum(p.mean(axis=0), TINY)
 
-    def loss(self, theta: Matrix) -> tuple[float, Matrix]:
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Return minus the log likelihood of the mix, and its gradient."""
         t, p, mean = self._means(theta)
         ratio = self.mix.shares / mean
@@ -147,7 +143,7 @@ class _MixLikelihood:
         gradient = np.r_[float(np.sum(pull * self.filled)) / t, -pull.sum(axis=0)] * scale
         return -self.mix.rows * float(self.mix.shares @ np.log(mean)), gradient
 
-    def information(self, theta: Matrix) -> Matrix:
+    def information(self, theta: Floats) -> Floats:
         """Return the information of the mix on θ."""
         t, p, mean = self._means(theta)
         by_scale = -self.filled / t
@@ -158,7 +154,7 @@ class _MixLikelihood:
         return slope.T @ (slope * weight[:, None])
 
 
-def _loss(p: Matrix, labels: NDArray[np.int64], beta: float) -> tuple[Matrix, Matrix]:
+def _loss(p: Floats, labels: NDArray[np.int64], beta: float) -> tuple[Floats, Floats]:
     """Return the loss of each row and its slopes in the logits."""
     place = np.arange(len(labels))
     right = np.maximum(p[place, labels], TINY)
@@ -174,8 +170,8 @@ def _loss(p: Matrix, labels: NDArray[np.int64], beta: float) -> tuple[Matrix, Ma
 
 
 def _information(
-    z: Matrix, filled: Matrix, theta: Matrix, free: int, weight: Matrix, beta: float
-) -> Matrix:
+    z: Floats, filled: Floats, theta: Floats, free: int, weight: Floats, beta: float
+) -> Floats:
     """Return the expected curvature of the loss in the first parameters, were the map right."""
     t = float(np.exp(theta[0]))
     p = softmax_at(z, t, theta[1:])

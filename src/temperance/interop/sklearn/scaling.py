@@ -11,8 +11,8 @@ X are logits, and each column is a class, whatever labels occur; y indexes the c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Self, cast, final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,13 +89,12 @@ class _Scaling(OneToOneFeatureMixin, TransformerMixin, ClassifierMixin, BaseEsti
 
 
 class _Supervised(_Scaling, ABC):
-    """An estimator that learns from labels."""
+    """An estimator that learns from labels by ``_function``, whose options are its parameters."""
+
+    _function: ClassVar[Callable[..., Map]]
 
     def __init__(self, classes: Sequence[object] | None = None) -> None:
         self.classes = classes
-
-    @abstractmethod
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map: ...
 
     def fit(self, X: object, y: object = None, sample_weight: WeightsLike | None = None) -> Self:
         """Fit the map.
@@ -113,7 +112,8 @@ class _Supervised(_Scaling, ABC):
         n, k = (int(s) for s in z.shape)
         classes = self._names(k)
         labels = checks.check_labels(y, n, k, classes, name="y")
-        return self._set_map(X, self._fit(z, labels, sample_weight), classes)
+        options = {name: v for name, v in self.get_params().items() if name != "classes"}
+        return self._set_map(X, self._function(z, labels, sample_weight, **options), classes)
 
 
 @final
@@ -140,8 +140,7 @@ class TemperatureScaling(_Supervised):
     (array([[0.75, 0.25]]), array(['cat'], dtype='<U3'))
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
-        return fit_temperature(logits, y, sample_weight)
+    _function = staticmethod(fit_temperature)
 
 
 @final
@@ -151,8 +150,7 @@ class BiasedTemperatureScaling(_Supervised):
     ``classes`` and the attributes are those of `TemperatureScaling`.
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
-        return fit_biased_temperature(logits, y, sample_weight)
+    _function = staticmethod(fit_biased_temperature)
 
 
 class _Penalised(_Supervised, ABC):
@@ -192,8 +190,7 @@ class VectorScaling(_Penalised):
     {'penalty': 0.01}
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
-        return fit_vector(logits, y, sample_weight, penalty=self.penalty)
+    _function = staticmethod(fit_vector)
 
 
 @final
@@ -203,8 +200,7 @@ class MatrixScaling(_Penalised):
     ``penalty``, ``classes`` and the attributes are those of `VectorScaling`.
     """
 
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
-        return fit_matrix(logits, y, sample_weight, penalty=self.penalty)
+    _function = staticmethod(fit_matrix)
 
 
 @final
@@ -215,15 +211,14 @@ class AttendedTemperatureScaling(_Supervised):
     of `TemperatureScaling`.
     """
 
+    _function = staticmethod(fit_attended)
+
     def __init__(
         self, threshold: float = 1e-5, form: str = "paper", classes: Sequence[object] | None = None
     ) -> None:
         self.threshold = threshold
         self.form = form
         self.classes = classes
-
-    def _fit(self, logits: Array, y: NDArray[Any], sample_weight: WeightsLike | None) -> Map:
-        return fit_attended(logits, y, sample_weight, threshold=self.threshold, form=self.form)
 
 
 class _LabelFree(_Scaling, ABC):

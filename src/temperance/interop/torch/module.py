@@ -32,8 +32,8 @@ class CalibratedModule(nn.Module):
     columns, so ``sigmoid`` of it is calibrated.
 
     The numbers of the map are buffers: they are in the state_dict, move with the module, and stay
-    float64 under ``half()``, where a rounded temperature would undo the fit. The model itself, and
-    its own state_dict, are left as they were.
+    float64 under ``half()``, which would round the temperature. The model itself, and its own
+    state_dict, are left as they were.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def ink() -> str:
 
 
 def short(name: object) -> str:
-    """Return a class name that a figure has room for."""
+    """Return a class name, cut to the length that fits a figure."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
     return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
 
