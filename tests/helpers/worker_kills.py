@@ -28,6 +28,7 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, KilledWorker, LocalCluster, Status
+from distributed.scheduler import NoWorkerError
 
 import temperance as tp
 
@@ -129,52 +130,63 @@ def explain(cluster):
 
 def run(n, limit):
     """Make fits until n of them have lost a worker; return what happened."""
-    rng = np.random.default_rng(0)
-    counts, times = collections.Counter(), []
-    with (
-        dask.config.set(PATIENCE),
-        tempfile.TemporaryDirectory() as directory,
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
-        ) as cluster,
-        Client(cluster),
-    ):
+    rng, counts, times = np.random.default_rng(0), collections.Counter(), []
+    with dask.config.set(PATIENCE), tempfile.TemporaryDirectory() as directory:
         write(Path(directory))
         rows = collections_of(Path(directory))
-        undisturbed = {}
-        for name in [*FITS, *FITS]:  # the second time is that of a fit without compilation
-            undisturbed[name] = fit = Fit(name, rows)
-            fit.start()
-            fit.join(limit)
-            if fit.answer is None:
-                raise RuntimeError(f"{name} fails without any kill: {fit.error}")
-        while counts["kills"] < n:
-            name = list(FITS)[(counts["kills"] + counts["missed"]) % len(FITS)]
-            fit = Fit(name, rows)
-            fit.start()
-            killed = kill_one(cluster, fit, rng, rng.random() * undisturbed[name].seconds)
-            fit.join(limit)
-            if fit.is_alive():
-                explain(cluster)
-                raise RuntimeError(f"{name} did not come back within {limit} seconds of a kill.")
-            counts["kills" if killed else "missed"] += 1
-            times.append(fit.seconds)
-            if isinstance(fit.error, KilledWorker):
-                counts["sentence"] += killed
-            elif fit.error is not None:
-                raise fit.error
-            elif fit.answer != undisturbed[name].answer:
-                raise RuntimeError(f"{name} has another answer after a kill.")
-            else:
-                counts["same bits"] += killed
-            print(name, killed, f"{fit.seconds:.1f} s", file=sys.stderr, flush=True)  # noqa: T201
+        while counts["kills"] < n:  # a cluster that has lost all of its workers is given up
+            with (
+                LocalCluster(
+                    n_workers=2,
+                    threads_per_worker=1,
+                    dashboard_address=":0",
+                    silence_logs="CRITICAL",
+                ) as cluster,
+                Client(cluster),
+            ):
+                counts["clusters"] += 1
+                _kill_in_turn(cluster, rows, n, limit, rng, counts, times)
     return {
         "kills": counts["kills"],
         "same_bits": counts["same bits"],
         "one_sentence": counts["sentence"],
         "fits_over_before_the_kill": counts["missed"],
+        "clusters": counts["clusters"],
         "longest_seconds": round(max(times), 1),
     }
+
+
+def _kill_in_turn(cluster, rows, n, limit, rng, counts, times):
+    """Kill workers of one cluster until n were killed in all, or it has none left."""
+    undisturbed = {}
+    for name in [*FITS, *FITS]:  # the second time is that of a fit without compilation
+        undisturbed[name] = fit = Fit(name, rows)
+        fit.start()
+        fit.join(limit)
+        if fit.answer is None:
+            raise RuntimeError(f"{name} fails without any kill: {fit.error}")
+    while counts["kills"] < n:
+        name = list(FITS)[(counts["kills"] + counts["missed"]) % len(FITS)]
+        fit = Fit(name, rows)
+        fit.start()
+        killed = kill_one(cluster, fit, rng, rng.random() * undisturbed[name].seconds)
+        fit.join(limit)
+        if fit.is_alive():
+            explain(cluster)
+            raise RuntimeError(f"{name} did not come back within {limit} seconds of a kill.")
+        times.append(fit.seconds)
+        counts["kills" if killed else "missed"] += 1
+        print(name, killed, f"{fit.seconds:.1f} s", fit.error or "", file=sys.stderr)  # noqa: T201
+        if isinstance(fit.error, (KilledWorker, NoWorkerError)):
+            counts["sentence"] += 1
+            if isinstance(fit.error, NoWorkerError):
+                return
+        elif fit.error is not None:
+            raise fit.error
+        elif fit.answer != undisturbed[name].answer:
+            raise RuntimeError(f"{name} has another answer after a kill.")
+        else:
+            counts["same bits"] += killed
 
 
 def _main():

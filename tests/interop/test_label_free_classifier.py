@@ -224,6 +224,11 @@ def test_labels_that_do_not_fit_the_rows_are_refused(digits, model):
         wrapped(model, digits).fit(digits.target, digits.truth[:10])
     with pytest.raises(tp.InputError, match="y must be classes of the estimator"):
         wrapped(model, digits).fit(digits.target, digits.truth + 1)
+    some = np.where(np.arange(len(digits.truth)) < 7, -1, digits.truth).astype(object)
+    for missing in (None, np.nan, pd.NA):
+        some[9] = missing
+        with pytest.raises(tp.InputError, match=r"Row 9 holds .*\. Without a label it holds -1\."):
+            wrapped(model, digits).fit(digits.target, some)
 
 
 # -------------------------------------------------------------------------- scikit-learn's ways

@@ -330,6 +330,10 @@ def test_source_and_limits_are_checked():
         tp.Monitor(source=window(100), limits={"accuracy": 0.8})
     with pytest.raises(tp.InputError, match="must name classes"):
         monitor(limits=tp.Limits(recall={"oak": 0.9}))
+    with pytest.raises(tp.InputError, match=r"limits\.recall must be a dict by class.* Got 0\.9"):
+        tp.Limits(recall=0.9)
+    with pytest.raises(tp.InputError, match=r"proposal must be that of propose\(\).* Got int"):
+        monitor().accept(3)
 
 
 def test_prometheus_text_is_what_its_parser_expects():

@@ -23,7 +23,7 @@ import temperance as tp
 from temperance_skin_lesion import audit, quality
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.classes import CODES, MALIGNANT, NAMES
-from temperance_skin_lesion.decision import Policy, decide
+from temperance_skin_lesion.decision import Policy, decide, examine
 from temperance_skin_lesion.store import Activation, Case, MapRow, PolicyRow, Store
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
-    from temperance_skin_lesion.decision import Decision
+    from temperance_skin_lesion.decision import Decision, Examined
     from temperance_skin_lesion.intake import Picture
     from temperance_skin_lesion.model import Look, Model
 
@@ -74,6 +74,11 @@ class Judged:
     p: NDArray[np.float64]
     agreement: NDArray[np.int64]
     malignant: NDArray[np.float64]
+    dark: NDArray[np.bool_] | None = None
+
+    def examined(self, policy: Policy) -> Examined:
+        """What every rule says of the rows."""
+        return examine(self.p, policy, self.agreement, self.dark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ and undone with one click.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from temperance_skin_lesion import audit, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import judged_with, reference, store_map
 from temperance_skin_lesion.classes import CODES, NAMES
-from temperance_skin_lesion.decision import ORIENTATIONS, examine
+from temperance_skin_lesion.decision import ORIENTATIONS
 from temperance_skin_lesion.store import Activation, Conflict, MapRow, Survey, SurveyImage
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ __all__ = [
 SAME = 0.005
 """Largest change of any probability below which a new map is the map in use."""
 
+
+NO_PICTURES = "There are no pictures to calibrate on; add some first."
 
 ROUGHLY = 100
 """Cases that somebody who knows a mix roughly is taken to have counted."""
@@ -133,10 +135,19 @@ def survey_rows(session: Session, survey_id: int) -> Rows:
 
 
 class Rows(NamedTuple):
-    """Logits of pictures ``(n, 7)`` and of their orientations ``(n, 8, 7)``."""
+    """Logits of pictures ``(n, 7)`` and of their orientations ``(n, 8, 7)``.
+
+    ``dark`` says which of them are never answered; None where that is not known.
+    """
 
     logits: NDArray[np.float64]
     views: NDArray[np.float64]
+    dark: NDArray[np.bool_] | None = None
+
+    @property
+    def fitted(self) -> Rows:
+        """The rows that a calibration is fitted to."""
+        return self if self.dark is None else Rows(self.logits[~self.dark], self.views[~self.dark])
 
 
 def as_rows(logits: Sequence[Any], views: Sequence[Any]) -> Rows:
@@ -150,13 +161,20 @@ def as_rows(logits: Sequence[Any], views: Sequence[Any]) -> Rows:
 def propose_from_cases(
     assistant: Assistant, recent: Recent, prior: object, agreement: Agreement, *, by: str
 ) -> int:
-    """Calibrate on logged cases, which are kept as a survey: change is measured from them."""
+    """Calibrate on logged cases, which are kept as a survey: change is measured from them.
+
+    Pictures of dark skin are never answered: they take no part in the fit, and count in what
+    changes.
+    """
+    if recent.dark.all():
+        raise NotAcceptable(NO_PICTURES)
     survey_id = open_survey(assistant, "logged cases")
     with assistant.store.writing() as session:
-        for sha256, logits, views in zip(recent.hashes, recent.logits, recent.views, strict=True):
-            numbers = [logits.tolist(), *views.tolist()]
-            session.add(SurveyImage(survey_id=survey_id, sha256=sha256, logits=numbers))
-    rows = Rows(recent.logits, recent.views)
+        for i in np.flatnonzero(~recent.dark):
+            numbers = [recent.logits[i].tolist(), *recent.views[i].tolist()]
+            image = SurveyImage(survey_id=survey_id, sha256=recent.hashes[i], logits=numbers)
+            session.add(image)
+    rows = Rows(recent.logits, recent.views, recent.dark)
     return propose(assistant, rows, prior, agreement, origin="cases", survey_id=survey_id, by=by)
 
 
@@ -184,11 +202,12 @@ def propose(
     A map that the calibration refuses, that is outside the agreed range or that says the same as
     the map in use is put on record with its reason, and there is nothing to decide about it.
     """
-    if not len(rows.logits):
-        raise NotAcceptable("There are no pictures to calibrate on; add some first.")
+    fitted = rows.fitted
+    if not len(fitted.logits):
+        raise NotAcceptable(NO_PICTURES)
     source = (assistant.model.source.logits, assistant.model.source.labels)
-    cal = tp.calibrate(rows.logits, prior=prior, source=source, classes=NAMES)
-    objection = agreement.objection_to_map(cal.map, len(rows.logits))
+    cal = tp.calibrate(fitted.logits, prior=prior, source=source, classes=NAMES)
+    objection = agreement.objection_to_map(cal.map, len(fitted.logits))
     row = MapRow(
         by=by,
         origin=origin,
@@ -196,19 +215,22 @@ def propose(
         model=assistant.model.id,
         artefact=store_map(cal),
         verdict=cal.verdict,
-        summary=_summary(cal, rows=len(rows.logits), objection=objection),
+        summary=_summary(cal, rows=len(fitted.logits), objection=objection),
         report=cal.to_html(),
     )
-    new = judged_with(row, *rows)
+    row.summary["dark"] = len(rows.logits) - len(fitted.logits)
+    new = judged_with(row, fitted.logits, fitted.views)
     row.reference = reference(new.p)
     with assistant.store.reading() as session:
         active = assistant.active(session)
-    old = active.judged(*rows)
+    old = active.judged(fitted.logits, fitted.views)
     row.summary["compared_with"] = active.map_id
     if cal.verdict == "refused":
         row.status = "refused"
     else:
-        row.summary |= _comparison(active, old, new)
+        every = [judged_with(one, rows.logits, rows.views) for one in (active.map_row, row)]
+        every = [replace(one, dark=rows.dark) for one in every]
+        row.summary |= _comparison(old, new) | _effects(active, *every)
         if objection:
             row.status = "outside"
         elif row.summary["largest_change"] < SAME:
@@ -224,16 +246,22 @@ def propose(
         return row.id
 
 
-def _comparison(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
-    """Say what a new map changes beside the map in use, if the new one is right."""
+def _effects(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
+    """Say what becomes of all pictures, those that are never answered among them."""
     effects = thresholds.changed(old, new, active.policy)
-    before, after = (examine(j.p, active.policy, j.agreement) for j in (old, new))
-    rows = np.arange(len(old.p))
-    named = old.p.argmax(axis=1)
+    before, after = (judged.examined(active.policy) for judged in (old, new))
     return {
         "changes": {when: asdict(effect) for when, effect in effects.items()},
         "changed_decisions": float((before.answered != after.answered).mean()),
         "changed_classes": float((before.predicted != after.predicted).mean()),
+    }
+
+
+def _comparison(old: Judged, new: Judged) -> dict[str, Any]:
+    """Say what a new map changes beside the map in use, if the new one is right."""
+    rows = np.arange(len(old.p))
+    named = old.p.argmax(axis=1)
+    return {
         "largest_change": float(np.abs(new.p - old.p).max()),
         "confidence": [float(old.p.max(axis=1).mean()), float(new.p.max(axis=1).mean())],
         # How far the claims of the map in use are from what the new map says, and on average.

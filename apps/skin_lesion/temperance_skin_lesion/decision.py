@@ -121,6 +121,7 @@ RULES = (
     "orientations-disagree",
     "threshold",
     "cost",
+    DARK,
 )
 URGENCIES = ("urgent", "soon", "routine", "retake")
 
@@ -163,12 +164,17 @@ class Decision:
 
 
 def examine(
-    p: NDArray[np.float64], policy: Policy, agreement: NDArray[np.int64] | None = None
+    p: NDArray[np.float64],
+    policy: Policy,
+    agreement: NDArray[np.int64] | None = None,
+    dark: NDArray[np.bool_] | None = None,
 ) -> Examined:
     """Examine every rule for cases with probabilities ``(n, 7)``.
 
     ``agreement`` counts the orientations that name the predicted class; all of them without it.
+    Pictures of ``dark`` skin are never answered; without it no picture shows dark skin.
     """
+    dark = np.zeros(len(p), dtype=np.bool_) if dark is None else dark
     predicted = p.argmax(axis=1)
     top, melanoma, malignant = p.max(axis=1), p[:, MELANOMA], p[:, MALIGNANT].sum(axis=1)
     cost = (p @ policy.costs.matrix())[np.arange(len(p)), predicted]
@@ -181,6 +187,7 @@ def examine(
             agreed < policy.agreement,
             top < policy.threshold,
             cost > policy.costs.referral,
+            dark,
         ],
         axis=1,
     )
@@ -189,6 +196,7 @@ def examine(
     ) | says_melanoma
     soon = (melanoma > policy.melanoma_ceiling) | (malignant >= policy.soon_malignant)
     soon |= np.isin(predicted, MALIGNANT)
+    soon |= dark  # on such skin a small probability is no comfort
     return Examined(predicted, fired, cost, np.select([urgent, soon], [0, 1], default=2))
 
 
@@ -216,22 +224,12 @@ def decide(
         return Decision(
             int(p.argmax()), answered=False, urgency="retake", fired=(why,), summary=why.why
         )
-    found = examine(p[None], policy, np.array([agreement]))
+    found = examine(p[None], policy, np.array([agreement]), np.array([dark]))
     predicted = int(found.predicted[0])
     told = _sentences(p, policy, predicted, agreement, float(found.cost[0]))
     fired = [Fired(rule, told[rule]) for rule, on in zip(RULES, found.fired[0], strict=True) if on]
-    if dark:
-        fired.append(
-            Fired(
-                DARK,
-                "The picture is as dark around the lesion as brown or dark skin. The network was "
-                "validated on light skin only; how often it is right here is not known.",
-            )
-        )
     fired += [Fired("quality", fault) for fault in faults]
     urgency = URGENCIES[found.urgency[0]]
-    if dark and urgency == "routine":  # on such skin a small probability is no comfort
-        urgency = "soon"
     if faults and urgency != "urgent":
         urgency = "retake"
     summary = (
@@ -258,4 +256,6 @@ def _sentences(
         f"{policy.threshold:.2f}.",
         "cost": f"Answering {name} would cost {cost:.2f} on average, more than a referral "
         f"({policy.costs.referral:g}): a missed malignant lesion weighs more than a visit.",
+        DARK: "The picture is as dark around the lesion as brown or dark skin. The network was "
+        "validated on light skin only; how often it is right here is not known.",
     }

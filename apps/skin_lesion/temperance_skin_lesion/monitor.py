@@ -71,6 +71,7 @@ class Recent(NamedTuple):
     logits: NDArray[np.float64]
     views: NDArray[np.float64]
     hidden: list[bool]
+    dark: NDArray[np.bool_]
 
 
 class Evidence(NamedTuple):
@@ -82,14 +83,18 @@ class Evidence(NamedTuple):
 
 
 def recent(session: Session, model: str) -> Recent:
-    """Return the different pictures that a model saw in the last four weeks and may answer."""
+    """Return the different pictures that a model saw in the last four weeks and were fit.
+
+    A picture that is not fit is taken again; one of dark skin is a case, which is referred.
+    """
     since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
     rows = session.execute(
         select(Case.id, Case.logits, Case.views, Case.quality, Case.hidden, Case.sha256)
         .where(Case.id.in_(_newest_of_each_picture(model)), Case.created >= since)
         .order_by(Case.sha256)
     ).all()
-    rows = [row for row in rows if _answerable(quality.Quality(**row[3]) if row[3] else None)]
+    rows = [row for row in rows if not (row[3] and quality.faults(quality.Quality(**row[3])))]
+    known = [quality.Quality(**row[3]) if row[3] else None for row in rows]  # older cases: None
     views = [row[2] or [row[1]] * ORIENTATIONS for row in rows]  # older cases have none
     return Recent(
         [row[0] for row in rows],
@@ -97,11 +102,8 @@ def recent(session: Session, model: str) -> Recent:
         np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, len(CODES)),
         np.array(views, dtype=np.float64).reshape(-1, ORIENTATIONS, len(CODES)),
         [row[4] for row in rows],
+        np.array([one is not None and quality.is_dark(one) for one in known], dtype=np.bool_),
     )
-
-
-def _answerable(found: quality.Quality | None) -> bool:
-    return found is None or not (quality.faults(found) or quality.is_dark(found))
 
 
 def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:

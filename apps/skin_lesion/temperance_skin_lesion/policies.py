@@ -7,7 +7,7 @@ is told.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sqlalchemy import select
 from temperance_skin_lesion import audit, monitor, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.clinic import NotAcceptable, check_proposed, check_seen, existing
-from temperance_skin_lesion.decision import Policy, examine
+from temperance_skin_lesion.decision import Policy
 from temperance_skin_lesion.store import Activation, PolicyRow
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def compare(assistant: Assistant, policy: Policy, agreement: Agreement) -> dict[
     }
     if len(recent.ids) >= LEAST:
         rows = active.judged(recent.logits, recent.views)
+        rows = replace(rows, dark=recent.dark)
         found["here"] = {
             name: asdict(thresholds.expected(rows, which))
             for name, which in (("now", active.policy), ("then", policy))
         }
-        now, then = (examine(rows.p, which, rows.agreement) for which in (active.policy, policy))
+        now, then = (rows.examined(which) for which in (active.policy, policy))
         answers = then.answered & ~now.answered
         referrals = now.answered & ~then.answered
         order = np.argsort(-rows.malignant[:, 0])

@@ -29,7 +29,7 @@ import temperance as tp
 from temperance_skin_lesion import clinic, monitor, weeks
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.classes import CODES, MALIGNANT, MELANOMA, NAMES, OTHER
-from temperance_skin_lesion.decision import FOREIGN, examine
+from temperance_skin_lesion.decision import FOREIGN
 from temperance_skin_lesion.store import Case, DiagnosisRow
 from temperance_skin_lesion.thresholds import share_interval
 
@@ -184,7 +184,7 @@ def report(assistant: Assistant, agreement: Agreement) -> Study | None:
     )
     source = assistant.model.source
     known_rows = active.judged(source.logits, source.views)
-    answered = examine(known_rows.p, active.policy, known_rows.agreement)
+    answered = known_rows.examined(active.policy)
     knowledge = Knowledge(
         clinic.stated_mix(active.map_row),
         (source.logits, source.labels),

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 import temperance as tp
 from temperance_skin_lesion.classes import MELANOMA
-from temperance_skin_lesion.decision import RULES, URGENCIES, examine
+from temperance_skin_lesion.decision import RULES, URGENCIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.assistant import Active, Judged
     from temperance_skin_lesion.decision import Policy
     from temperance_skin_lesion.model import Source
+    from temperance_skin_lesion.monitor import Recent
 
 __all__ = ["Effect", "changed", "curves", "expected", "measured", "share_interval"]
 
@@ -74,7 +75,7 @@ def share_interval(found: float, of: float, level: float = 0.9) -> tuple[float, 
 
 def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effect:
     p = judged.p
-    found = examine(p, policy, judged.agreement)
+    found = judged.examined(policy)
     answered, predicted = found.answered, found.predicted
     rows = np.arange(len(p))
     cost = (truth @ policy.costs.matrix())[rows, predicted]
@@ -99,15 +100,19 @@ def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effec
     )
 
 
-def curves(source: Source, active: Active, recent: NDArray[np.float64]) -> dict[str, Any]:
-    """Risk against coverage: measured on validation rows, expected on the recent cases here."""
+def curves(source: Source, active: Active, recent: Recent | None) -> dict[str, Any]:
+    """Risk against coverage: measured on validation rows, expected on the recent cases here.
+
+    The curve of the cases here ends where only pictures are left that are never answered.
+    """
     p = active.probabilities(source.logits)
     known = tp.metrics.risk_coverage(tp.from_probabilities(p), source.labels)
     found = {"validation": _thinned(known.coverage, known.risk)}
-    if len(recent):
-        top = np.sort(active.probabilities(recent).max(axis=1))[::-1]
+    if recent is not None and not recent.dark.all():
+        logits = recent.logits[~recent.dark]
+        top = np.sort(active.probabilities(logits).max(axis=1))[::-1]
         n = np.arange(1, len(top) + 1)
-        found["here"] = _thinned(n / len(top), np.cumsum(1 - top) / n)
+        found["here"] = _thinned(n / len(recent.ids), np.cumsum(1 - top) / n)
     return found
 
 

@@ -6,7 +6,9 @@ import os
 import re
 from base64 import b64encode
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -577,3 +579,25 @@ def test_the_second_of_two_people_is_told(chromium, address, lesions):
 
 
 PRIOR = {"mel": 0.1, "nv": 0.67, "bcc": 0.05, "akiec": 0.04, "bkl": 0.11, "df": 0.01, "vasc": 0.02}
+
+
+def test_times_are_those_of_the_reader_and_name_their_zone(chromium, address, client, lesions):
+    """Winter in Vienna is an hour ahead of UTC; without the script the page says UTC."""
+    client.post("/api/v1/predict", files=[("files", ("a.jpg", lesions(1)[0], "image/jpeg"))])
+    at = datetime.fromisoformat(client.get("/api/v1/cases/1").json()["created"])
+    assert at.utcoffset() == timedelta(0)
+    vienna = at.astimezone(ZoneInfo("Europe/Vienna"))
+    for script, shown in (
+        (True, f"{vienna:%Y-%m-%d %H:%M %Z}"),
+        (False, f"{at:%Y-%m-%d %H:%M} UTC"),
+    ):
+        context = chromium.new_context(
+            java_script_enabled=script, base_url=address, timezone_id="Europe/Vienna"
+        )
+        page = context.new_page()
+        for place in ("/worklist", "/cases/1"):
+            page.goto(place, timeout=60_000)
+            expect(
+                page.locator(f"time[datetime='{at.isoformat(timespec='milliseconds')}']").first
+            ).to_have_text(shown)
+        context.close()

@@ -57,9 +57,9 @@ def test_an_answer_respects_every_rule(p, policy, agreement):
             assert p[MELANOMA] <= policy.melanoma_ceiling
 
 
-@given(probabilities, policies, agreements)
-def test_every_rule_that_holds_is_told_melanoma_first(p, policy, agreement):
-    decision = decide(p, policy, agreement=agreement)
+@given(probabilities, policies, agreements, st.booleans())
+def test_every_rule_that_holds_is_told_melanoma_first(p, policy, agreement, dark):
+    decision = decide(p, policy, agreement=agreement, dark=dark)
     top, melanoma = p.argmax(), p[MELANOMA]
     expected = {
         "melanoma-suspected": top == MELANOMA and melanoma < policy.melanoma_threshold,
@@ -67,6 +67,7 @@ def test_every_rule_that_holds_is_told_melanoma_first(p, policy, agreement):
         "orientations-disagree": agreement < policy.agreement,
         "threshold": p.max() < policy.threshold,
         "cost": p @ policy.costs.matrix()[:, top] > policy.costs.referral,
+        "skin-tone": dark,
     }
     assert [fired.rule for fired in decision.fired] == [r for r in RULES if expected[r]]
     if "melanoma" in (decision.fired[0].rule if decision.fired else ""):

@@ -8,12 +8,15 @@ from sqlalchemy import select
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
-from temperance_skin_lesion import monitor
+from temperance_skin_lesion import clinic, monitor, policies
+from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.decision import Costs, Policy
+from temperance_skin_lesion.quality import Quality
 from temperance_skin_lesion.store import Case, DiagnosisRow
 
 
-def record(assistant, logits, *, labels=None, decision="refer"):
+def record(assistant, logits, *, labels=None, decision="refer", qualities=None):
     """Put cases with given logits on record, each of a lesion of its own."""
     with assistant.store.writing() as session:
         active = assistant.active(session)
@@ -40,7 +43,7 @@ def record(assistant, logits, *, labels=None, decision="refer"):
                     why="test",
                     views=[[float(v) for v in z]] * 8,
                     malignant=[0.1, 0.0, 0.2],
-                    quality={},
+                    quality={} if qualities is None else qualities[i]._asdict(),
                 )
             )
         session.flush()
@@ -90,6 +93,43 @@ def test_cases_of_another_model_make_no_map(assistant, model):
     with assistant.store.reading() as session:
         assert monitor.recent(session, "another").logits.shape == (0, 7)
         assert monitor.recent(session, model.id).views.shape == (40, 8, 7)
+
+
+FIT = Quality(sharpness=0.03, light=0.6, contrast=0.15, colour=0.2, tone=40.0)
+QUALITIES = {"fit": FIT, "dark": FIT._replace(tone=-5.0), "blurred": FIT._replace(sharpness=0.001)}
+
+
+def test_pictures_that_are_never_answered_count_as_referred(assistant, model):
+    """Twenty of two hundred show dark skin and are referred; ten are blurred and taken again."""
+    z, wide = model.source.logits[:200].astype(float), Agreement(temperature=(0.1, 100), bias=100)
+    names = ["dark"] * 20 + ["blurred"] * 10 + ["fit"] * 170
+    record(assistant, z, qualities=[QUALITIES[name] for name in names])
+    lenient = Policy(
+        threshold=0, melanoma_threshold=0, melanoma_ceiling=1, urgent_melanoma=1, agreement=0,
+        costs=Costs(missed_melanoma=0, missed_malignancy=0, false_alarm=0),
+    )  # fmt: skip
+    here = policies.compare(assistant, lenient, wide)["here"]["then"]
+    assert here["rows"] == 190
+    assert here["by_rule"]["skin-tone"] == here["referred"] == pytest.approx(1000 * 20 / 190)
+    with assistant.store.reading() as session:
+        recent = monitor.recent(session, model.id)
+    number = clinic.propose_from_cases(assistant, recent, None, wide, by="x")
+    with assistant.store.reading() as session:
+        row = clinic.existing(session, clinic.MapRow, number)
+        assert len(clinic.survey_rows(session, row.survey_id).logits) == 170
+    assert (row.summary["rows"], row.summary["dark"]) == (170, 20)
+    after = row.summary["changes"]["after"]
+    assert after["rows"] == 190
+    assert after["by_rule"]["skin-tone"] == pytest.approx(1000 * 20 / 190)
+    assert after["referred"] > 1000 * 20 / 190 - 1e-9
+
+
+def test_a_proposal_needs_a_picture_that_may_be_answered(assistant, model):
+    record(assistant, model.source.logits[:40], qualities=[QUALITIES["dark"]] * 40)
+    with assistant.store.reading() as session:
+        recent = monitor.recent(session, model.id)
+    with pytest.raises(clinic.NotAcceptable, match="no pictures to calibrate on"):
+        clinic.propose_from_cases(assistant, recent, None, Agreement(), by="x")
 
 
 def test_a_picture_judged_again_keeps_its_evidence(client, lesions, as_files):

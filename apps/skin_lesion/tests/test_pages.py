@@ -230,15 +230,22 @@ def test_the_demo_draws_its_own_pictures_and_no_other_server_does(browser, serve
 
 
 def test_risk_falls_as_fewer_cases_are_answered(model, assistant):
-    from temperance_skin_lesion import thresholds
+    from temperance_skin_lesion import monitor, thresholds
 
     with assistant.store.reading() as session:
         active = assistant.active(session)
-    curve = thresholds.curves(model.source, active, model.source.logits)
-    for name in ("validation", "here"):
+        nothing = monitor.recent(session, model.id)
+    n = len(model.source.labels)
+    recent = nothing._replace(
+        ids=list(range(2 * n)),  # the other half shows dark skin
+        logits=np.tile(model.source.logits, (2, 1)),
+        dark=np.arange(2 * n) >= n,
+    )
+    curve = thresholds.curves(model.source, active, recent)
+    for name, most in (("validation", 1), ("here", 0.5)):
         coverage, risk = np.array(curve[name]).T
         assert np.all(np.diff(coverage) > 0)
-        assert coverage[-1] == 1
+        assert coverage[-1] == most
         assert risk[len(risk) // 3] < risk[-1]
     # On its own validation rows the calibrated expectation agrees with what is measured.
     assert curve["here"][-1][1] == pytest.approx(curve["validation"][-1][1], abs=0.02)

@@ -192,11 +192,12 @@ def test_an_effect_is_counted_case_by_case(model, assistant):
     source, policy = model.source, Policy(threshold=0.6)
     with assistant.store.reading() as session:
         rows = assistant.active(session).judged(source.logits, source.views)
-    few = slice(0, 400)
-    rows = Judged(rows.p[few], rows.agreement[few], rows.malignant[few])
+    few, dark = slice(0, 400), np.random.default_rng(0).random(400) < 0.1
+    rows = Judged(rows.p[few], rows.agreement[few], rows.malignant[few], dark)
     effect = thresholds.measured(rows, source.labels[few], policy)
     decisions = [
-        decide(p, policy, agreement=int(n)) for p, n in zip(rows.p, rows.agreement, strict=True)
+        decide(p, policy, agreement=int(n), dark=bool(d))
+        for p, n, d in zip(rows.p, rows.agreement, dark, strict=True)
     ]
     wrong = [
         d.predicted != label
@@ -212,9 +213,9 @@ def test_an_effect_is_counted_case_by_case(model, assistant):
         for d, label in zip(decisions, source.labels[few], strict=True)
     )
     assert effect.missed[0] == pytest.approx(missed / np.sum(source.labels[few] == 0))
-    for i, name in enumerate(("urgent", "soon", "routine")):
+    for name in ("urgent", "soon", "routine"):
         share = np.mean([d.urgency == name for d in decisions])
-        assert effect.by_urgency[name] == pytest.approx(1000 * share), i
+        assert effect.by_urgency[name] == pytest.approx(1000 * share), name
 
 
 def test_shares_have_the_exact_interval():

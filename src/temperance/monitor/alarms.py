@@ -41,7 +41,11 @@ class Limits:
         for name in ("accuracy", "ece"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), f"limits.{name}", low=0, high=1)
-        recall = {str(name): value for name, value in (self.recall or {}).items()}
+        given: Any = self.recall or {}
+        if not isinstance(given, dict):
+            msg = "limits.recall must be a dict by class, such as {'melanoma': 0.9}. Got "
+            raise InputError(f"{msg}{given!r} instead.")
+        recall = {str(name): value for name, value in given.items()}
         for name, value in recall.items():
             check_number(value, f"limits.recall[{name!r}]", low=0, high=1)
         object.__setattr__(self, "recall", recall)

@@ -339,6 +339,9 @@ class Monitor:
         window = proposal.window if isinstance(proposal, Proposal) else None
         given = proposal.calibration if isinstance(proposal, Proposal) else proposal
         new = given.map if isinstance(given, Calibration) else given
+        if not isinstance(new, Map):
+            msg = "proposal must be that of propose(), a calibration or a map. Got "
+            raise InputError(f"{msg}{type(new).__name__} instead.")
         self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:

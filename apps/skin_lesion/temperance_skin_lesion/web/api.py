@@ -715,8 +715,6 @@ def propose_from_cases(assistant: Service, user: Clinician, agreement: Agreed, m
     """Calibrate on the recent cases; the map waits for a decision."""
     with assistant.store.reading() as session:
         found = monitor.recent(session, assistant.model.id)
-    if not found.ids:
-        raise clinic.NotAcceptable("There are no pictures to calibrate on; add some first.")
     map_id = clinic.propose_from_cases(assistant, found, mix.knowledge(), agreement, by=user.name)
     return get_map(assistant, map_id)
 

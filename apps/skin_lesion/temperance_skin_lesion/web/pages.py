@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.templating import Jinja2Templates
+from markupsafe import Markup
 from pydantic import ValidationError
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
@@ -94,6 +95,7 @@ templates.env.globals |= {
     "MAX_MB": MAX_BYTES // 2**20,
     "NAMES": {c.code: c.name for c in CLASSES} | {OTHER: "Other"},
     "ORIENTATIONS": ORIENTATIONS,
+    "DARK": DARK,
     "RULES": RULES,
     "RULE_NAMES": RULE_NAMES,
     "SOURCES": SOURCES,
@@ -118,11 +120,19 @@ def percent(value: float) -> str:
     return f"{shown:.1f} %" if shown < 10 or shown > 90 else f"{shown:.0f} %"
 
 
+def when(at: str | None) -> Markup | str:
+    """A time of the record for people: in UTC, and by the script in the time of the browser."""
+    if not at:
+        return "–"
+    shown = at[:16].replace("T", " ")
+    return Markup('<time datetime="{}">{} UTC</time>').format(at, shown)
+
+
 templates.env.filters["evidence"] = show
 templates.env.filters["percent"] = percent
 templates.env.filters["plain"] = plain_finding
 templates.env.filters["rings"] = plain_alarm
-templates.env.filters["when"] = lambda at: at[:16].replace("T", " ") if at else "–"
+templates.env.filters["when"] = when
 
 
 def wants_page(request: Request) -> bool:
@@ -491,7 +501,7 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
         "validation": effect["validation"]["then"],
         "here": effect["here"]["then"] if effect["here"] else None,
     }
-    shown = recent.logits if effect["here"] else recent.logits[:0]
+    shown = recent if effect["here"] else None
     curves = thresholds.curves(assistant.model.source, active, shown)
     return page(
         request,
@@ -556,7 +566,7 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
         found = monitor.measured(session)
         total = db.count(session, select(Case.id))
         diagnosed = len(db.newest_diagnoses(session))
-        recent = len(monitor.recent(session, assistant.model.id).ids)
+        recent = int((~monitor.recent(session, assistant.model.id).dark).sum())
         stated = clinic.last_mix(session)
     return page(
         request,

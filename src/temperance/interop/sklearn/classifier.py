@@ -231,17 +231,27 @@ def _labelled_rows(
         raise InputError(msg)
     marks = UNLABELLED - set(classes.tolist())
     known = np.array([label not in marks for label in labels.tolist()], dtype=bool)
-    return (logits[known], _as_columns(labels[known], classes, "y")) if known.any() else None
+    if not known.any():
+        return None
+    columns = _as_columns(labels, classes, "y", known)
+    return logits[known], columns[known]
 
 
-def _as_columns(y: Any, classes: NDArray[Any], name: str = "source labels") -> NDArray[np.int64]:
-    """Return the column of each label."""
+def _as_columns(
+    y: Any,
+    classes: NDArray[Any],
+    name: str = "source labels",
+    known: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
+    """Return the column of each label; -1 where it is not known."""
     labels = np.asarray(y, dtype=object).reshape(-1).tolist()
     column = {label: k for k, label in enumerate(classes.tolist())}
+    if known is not None:
+        column |= {labels[i]: -1 for i in np.flatnonzero(~known)}
     strange = next((i for i, label in enumerate(labels) if label not in column), None)
     if strange is not None:
         raise InputError(
             f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
-            f"holds {labels[strange]!r}."
+            f"holds {labels[strange]!r}.{'' if known is None else ' Without a label it holds -1.'}"
         )
     return np.array([column[label] for label in labels], dtype=np.int64)

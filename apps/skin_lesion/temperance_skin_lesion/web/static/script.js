@@ -358,6 +358,20 @@ function sayLoading() {
   window.addEventListener("pageshow", () => { clearTimeout(waiting); line.hidden = true; });
 }
 
+/** Show times in the time of this browser and name its zone; the record and the exports are in UTC. */
+function localTimes(within = document) {
+  const zone = (date) => new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" })
+    .formatToParts(date).find((part) => part.type === "timeZoneName").value;
+  for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    time.title = time.textContent;
+    const day = date.toLocaleDateString("sv-SE"), clock = date.toLocaleTimeString("sv-SE", { hour: "2-digit", minute: "2-digit" });
+    time.textContent = `${day} ${clock} ${zone(date)}`;
+  }
+}
+
+localTimes();
 sayLoading();
 document.querySelectorAll("[data-drop]").forEach(predictPage);
 document.querySelectorAll("[data-mix]").forEach(mixFields);
