@@ -48,6 +48,8 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     "mix_odds": (MIX, ROUGH),
     "mix_slope": (MIX, ROUGH),
     "mix_shift": (MIX, ROUGH),
+    "mix_distance": (MIX, ROUGH),
+    "repeated_mix": (NONE,),
     "allowed_mix": (FEW,),
     "temperature_error": (FEW_MIX, FEW),
     "bias_error": (FEW,),

@@ -1,13 +1,14 @@
 """What `temperance.calibrate` is worth by what users know, and what a few labels add.
 
-    python experiments/labelfree/settings.py --cache DIR [--stride 4] [--jobs 2]
+    python experiments/labelfree/settings.py --cache DIR [--also DIR] [--stride 4] [--jobs 2]
 
 Targets are the text and tables of ``TEMPERANCE_DATA/worlds``, the two natural image shifts, and the
 image families whose logits lie in ``--cache`` (`suite` builds networks, `pixel_models` the others);
-of image families every ``--stride``-th shift is taken. Settings: the exact class mix; a mix counted
-on 100 drawn rows; the source's mix, believed although the target's differs; no mix; no source. Few
-labels: 10, 30 and 100 random target rows, with the exact mix and without a mix, beside temperature
-scaling on the same labels.
+of image families every ``--stride``-th shift is taken. ``--also`` is the directory that
+`public_worlds` wrote: its families are a group of their own. Settings: the exact class mix; a mix
+counted on 100 drawn rows; the source's mix, believed although the target's differs; no mix; no
+source. Few labels: 10, 30 and 100 random target rows, with the exact mix and without a mix, beside
+temperature scaling on the same labels.
 
 Brier scores are sums over classes times 1000; regret is against temperature scaling with all labels
 of the target. Harmed: more than 5 worse than the source's temperature (the model's own confidence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 SETTINGS = ("exact mix", "mix of 100 rows", "source's mix", "no mix", "no source")
 LABELS = (10, 30, 100)
 HARM = 5.0
+PUBLIC = "public: "
 MOST_ROWS = 2_500
 RECORD = Path(__file__).parent / "records" / "settings.json"
 
@@ -68,18 +70,22 @@ class Target:
         return np.bincount(labels, minlength=self.n_classes) / len(labels)
 
 
-def targets(cache: Path, data: Path, stride: int) -> Iterator[Target]:
-    """Yield all targets."""
-    for path in sorted((data / "worlds").glob("*.npz")):
+def worlds(directory: Path, group: str = "") -> Iterator[Target]:
+    """Yield the targets of text and tables in a directory."""
+    for path in sorted(directory.glob("*.npz")):
         with np.load(path) as stored:
             source = stored["source_logits"], stored["source_labels"].astype(np.int64)
             for key in stored.files:
                 if key.startswith("target_logits_"):
                     name = key.removeprefix("target_logits_")
                     z, y = stored[key], stored[f"target_labels_{name}"].astype(np.int64)
-                    yield Target(
-                        path.stem.split("__")[0], name, z[:MOST_ROWS], y[:MOST_ROWS], source
-                    )
+                    family = group + path.stem.split("__")[0]
+                    yield Target(family, name, z[:MOST_ROWS], y[:MOST_ROWS], source)
+
+
+def targets(cache: Path, data: Path, stride: int) -> Iterator[Target]:
+    """Yield all targets."""
+    yield from worlds(data / "worlds")
     for family in ("skin_lesions", "svhn_to_mnist"):
         yield from (_image(s) for s in scenarios.load(family, cache, data, None)[0])
     for path in sorted(cache.glob("*.npz")):
@@ -225,24 +231,29 @@ def main() -> None:
     """Run the study and write its record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--also", type=Path)
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, default=RECORD)
     arguments = parser.parse_args()
     data = Path(os.environ["TEMPERANCE_DATA"])
     sets = list(targets(arguments.cache, data, arguments.stride))
+    if arguments.also is not None:
+        sets += worlds(arguments.also, PUBLIC)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         found = list(pool.map(judge, sets, chunksize=4))
     groups = {
-        "text and tables": [s for s in found if not s["family"].startswith("image")],
+        "text and tables": [s for s in found if not s["family"].startswith(("image", PUBLIC))],
+        "public text and tables": [s for s in found if s["family"].startswith(PUBLIC)],
         "images": [s for s in found if s["family"].startswith("image")],
         "two classes": [s for s in found if s["k"] == 2],
         "unshifted": [s for s in found if s["control"]],
     }
     record: dict[str, Any] = {"version": tp.__version__, "stride": arguments.stride}
     for title, some in groups.items():
-        record[title] = summarise(some)
-        show(title, record[title])
+        if some:
+            record[title] = summarise(some)
+            show(title, record[title])
     arguments.records.write_text(json.dumps(record, separators=(",", ":")) + "\n", "utf-8")
 
 

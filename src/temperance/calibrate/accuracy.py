@@ -10,7 +10,7 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
                  the source error rate, as ATC (Garg et al., 2022) does with confidence: right where
                  rows become unlike those that the model knows
     shifted      median of three that each see one side of such a shift, where a class mix is known:
-                 `similar`; `rescaled`, its fall since the source 1.4 times as large; and the share
+                 `similar`; `rescaled`, its fall since the source 1.5 times as large; and the share
                  of rows whose prediction the class mix leaves alone, to a power that grows with the
                  accuracy at home
     near         the same share by features: the mean cosine of a row with its five nearest source
