@@ -372,3 +372,44 @@ def test_an_interval_that_is_narrow_enough_needs_no_label(scene):
     assert cal.labels_needed(0.05) > cal.labels_needed(0.1)
     with pytest.raises(tp.InputError, match="of must be"):
         cal.labels_needed(0.1, of="nll")
+
+
+def rare(rng, n, share, drift):
+    """Logits and labels of two classes, one of them rare, whose signal has drifted away."""
+    y = (rng.random(n) < share).astype(int)
+    x = 2.0 * y + rng.normal(size=n) - drift
+    logit = 2.0 * x - 2.0 + np.log(0.05 / 0.95)
+    return np.column_stack([-logit / 2, logit / 2]), y
+
+
+@pytest.mark.parametrize("drift", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("share", [0.02, 0.06, 0.2])
+def test_a_true_mix_of_a_rare_class_is_not_dismissed(share, drift):
+    """On the scale of log-odds the confidence of a rare class' model moves steeply."""
+    rng = np.random.default_rng(0)
+    z, y = rare(rng, 4000, share, drift)
+    cal = tp.calibrate(z, np.bincount(y) / len(y), rare(rng, 4000, 0.05, 0.0))
+    assert cal.details["mix"]["probability"] > 0.1
+
+
+def test_a_mix_that_rows_like_the_sources_contradict_is_doubted():
+    same = scenes.shifted(k=5, n=2000, home=3.0, signal=3.0, scale=4.0)
+    cal = tp.calibrate(same.target, [0.7, 0.1, 0.1, 0.05, 0.05], same.source)
+    assert cal.details["mix"]["probability"] < 0.5
+    z, y = same.held_out
+    home = tp.fit_temperature(*same.source)
+    assert brier(cal.predict_proba(z), y) < brier(home.predict_proba(z), y) + 0.05
+
+
+def test_where_no_mix_is_stated_that_of_the_source_may_still_hold():
+    """Offsets of the logits, and nothing else: predictions go back to the source's mix in part."""
+    drifted = scenes.shifted(k=5, n=3000, home=3.0, signal=2.0, offset=[1.5, 0, 0, 0, 0])
+    z, y = drifted.held_out
+    home = tp.fit_temperature(*drifted.source)
+    moving = tp.calibrate(drifted.target, source=drifted.source)
+    fixed = tp.calibrate(drifted.target, source=drifted.source, bias=False)
+    assert (fixed.predict_proba(z).argmax(axis=1) == z.argmax(axis=1)).all()
+    assert brier(moving.predict_proba(z), y) < brier(fixed.predict_proba(z), y)
+    assert brier(moving.predict_proba(z), y) < brier(home.predict_proba(z), y)
+    assert moving.details["mix"] is None  # nothing was stated that could be doubted
+    assert not {"TP104", "TP106"} & {f.code for f in moving.findings}

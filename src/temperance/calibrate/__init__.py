@@ -9,6 +9,7 @@ may be right, `labels` lets labelled rows choose among them, `verdict` judges, `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,8 @@ def calibrate(
         Scores before the softmax on the shifted data; no labels.
     prior : array of shape (K,) or (K, 2), dict or pandas Series by class, or `about`, optional
         The class mix of the target: probabilities, a range (low, high) for each class, or
-        ``temperance.about(q, rows=...)``. Without it no prediction is moved.
+        ``temperance.about(q, rows=...)``. Without it predictions are moved only as far as the class
+        mix of the source may still hold.
     source : pair (logits, labels), optional
         Labelled rows from before the shift.
     labelled : pair (logits, labels), optional
@@ -140,7 +142,8 @@ def solve_problem(problem: Problem) -> Calibration:
         if not findings:
             plausible = plausible_maps(problem, source)
             if problem.labelled is not None:
-                before = None if plausible is None else judge(problem, plausible)
+                unlabelled = replace(problem, labelled=None)
+                before = None if plausible is None else judge(unlabelled, plausible)
                 plausible = learn(problem, _maps_before_labels(problem, source, plausible))
             assert plausible is not None  # noqa: S101 - TP406 was found otherwise
             judgement = judge(problem, plausible)

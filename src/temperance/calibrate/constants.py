@@ -24,12 +24,12 @@ class Fitted:
     # The same without a class mix.
     calibrated_without_mix: float = 0.5
     # The same for two classes, where similarity says nothing.
-    calibrated_of_two: float = 0.67
+    calibrated_of_two: float = 0.8
     calibrated_of_two_without_mix: float = 0.75
     # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
     near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
-    stretch: float = 1.4
+    stretch: float = 1.5
     # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
     histogram: float = 0.7
     # Weight of the model's own probabilities, against a transport, where there is no source.
@@ -37,15 +37,18 @@ class Fitted:
     own_of_two: float = 0.9
     # Variance of an estimate around the truth, in log-odds: it grows with the square of the
     # distance from the accuracy at home.
-    variance: float = 0.015
+    variance: float = 0.03
     growth: float = 0.07
     growth_without_mix: float = 0.2
     variance_without_source: float = 0.43
-    # log-odds that a stated mix is right = mix_odds + mix_slope * rise of the confidence
-    # + mix_shift * fall of the log-odds of `similar` since the source.
-    mix_odds: float = 2.2
-    mix_slope: float = 1.4
+    # Log-odds that a stated mix is right: mix_odds, less mix_slope times the fall of the mean
+    # confidence by meeting the mix, per unit of its distance from the model's own class means; more
+    # by mix_shift times the fall of the log-odds of `similar` since the source; less by
+    # mix_distance times the cube of the distance, where rows are such as the model knows.
+    mix_odds: float = 2.5
+    mix_slope: float = 5.0
     mix_shift: float = 1.0
+    mix_distance: float = 40.0
     # Less for a mix that only repeats that of the source: mostly a default, seldom a count.
     repeated_mix: float = 6.0
     # Probability, before labels are seen, that a class mix holds which logits alone speak against:
@@ -61,7 +64,7 @@ class Fitted:
     # Log evidence that errors of the bias twice or half as wide have to bring.
     width_evidence: float = 1.0
     # Share of the labels' information that intervals trust: no map of this form is quite right.
-    label_information: float = 0.7
+    label_information: float = 0.75
 
 
 @dataclass(frozen=True)

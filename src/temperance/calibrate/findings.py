@@ -67,8 +67,8 @@ CODES = {
     "TP105": Code(
         "note",
         "No class mix was given.",
-        "Without a class mix and without labels no prediction is moved. A class mix, even a rough "
-        "one, allows to correct predictions: see temperance.about.",
+        "Predictions are moved only as far as the class mix of the source may still hold. A class "
+        "mix, even a rough one, allows to correct more: see temperance.about.",
     ),
     "TP106": Code(
         "warn",
@@ -261,7 +261,7 @@ def _mix_unstated(e: Evidence) -> Iterator[Finding]:
 
 
 def _mix_differs(e: Evidence) -> Iterator[Finding]:
-    mix = None if e.plausible is None else e.plausible.mix
+    mix = None if e.plausible is None or e.problem.prior is None else e.plausible.mix
     if mix is None or mix.shrinkage == 0:
         return
     yield found("TP104", distance=mix.distance, followed=mix.shrinkage)
@@ -307,7 +307,8 @@ def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
         yield found("TP202", factor=estimates.scale_ratio)
     if e.problem.n_classes == 2:
         return
-    weight = e.source.weights(None if e.plausible.mix is None else e.plausible.mix.value)
+    stated = e.problem.prior is not None and e.plausible.mix is not None
+    weight = e.source.weights(e.plausible.mix.value if stated else None)
     error = e.source.error(weight)
     home, here = 1 - error, share_similar(e.problem.sample, e.source, weight, error)
     noise = home * (1 - home) * (1 / len(e.source.labels) + 1 / len(e.problem.sample))

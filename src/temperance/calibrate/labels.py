@@ -51,7 +51,6 @@ def learn(problem: Problem, plausible: Plausible) -> Plausible:
         biases=np.array([theta[1:] - theta[1:].mean() for _, theta in draws]),
         meets=np.zeros(len(draws), dtype=np.bool_),
         centre=nearest_map(problem, [w for w, _ in kept], [_as_map(one.centre) for _, one in kept]),
-        mix=None if problem.prior is None else plausible.mix,
     )
 
 

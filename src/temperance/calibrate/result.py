@@ -597,7 +597,7 @@ def describe(
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
-    mix = None if plausible is None else plausible.mix
+    mix = None if plausible is None or problem.prior is None else plausible.mix
     chosen = rows_to_label(problem, used, POLICY.to_label)
     return {
         "n_target": problem.n,
@@ -614,7 +614,7 @@ def describe(
         "mix": None if mix is None else {name: getattr(mix, name) for name in MIX},
         "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
         "probability_of_gain": None if judgement is None else judgement.probability,
-        "estimates": _estimates(plausible),
+        "estimates": _estimates(problem, plausible),
         "plausible": _plausible(problem, plausible),
         "assumptions": _assumptions(problem),
         "would_change": _would_change(problem),
@@ -686,11 +686,11 @@ def _ends(problem: Problem, end: str) -> list[float] | None:
     return problem.widen(getattr(prior, end), 0.0).tolist()
 
 
-def _estimates(plausible: Plausible | None) -> list[dict[str, Any]]:
+def _estimates(problem: Problem, plausible: Plausible | None) -> list[dict[str, Any]]:
     if plausible is None or not plausible.estimates:
         return []
-    first = plausible.estimates[0]
-    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in first.values.items()]
+    shown = plausible.estimates[-1 if problem.prior is None else 0]
+    return [{"name": n, "value": v, "what": WHAT[n]} for n, v in shown.values.items()]
 
 
 def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] | None:
@@ -704,11 +704,12 @@ def _plausible(problem: Problem, plausible: Plausible | None) -> dict[str, Any] 
 
 
 def _assumptions(problem: Problem) -> list[str]:
-    first = (
-        "Nothing is assumed of the class mix."
-        if problem.prior is None
-        else KNOWN[problem.prior.kind]
-    )
+    if problem.prior is not None:
+        first = KNOWN[problem.prior.kind]
+    elif problem.source is not None:
+        first = "The class mix is not known; that of the source is one possibility."
+    else:
+        first = "The class mix is not known."
     rest = ["The target has the classes of the model and no others."]
     if problem.source is not None:
         rest.append("The source rows were not used to train the model.")

@@ -1,9 +1,10 @@
 """What the map may be: plausible maps with their weights, and the one map nearest to all of them.
 
-A plausible map meets a class mix and an accuracy. The class mix is the stated one, or, with the
-probability that the stated one is wrong, none (b = 0); the accuracy is near one of its estimates
-(`accuracy`). The map that is used minimises the expected log score over all of them: it is the map
-nearest to their mixture, so that doubt by itself lowers confidence and shrinks the bias.
+A plausible map meets a class mix and an accuracy. The class mix is the stated one or, where none is
+stated, that of the source, which many shifts leave alone; with the probability that this mix is
+wrong, none is met (b = 0). The accuracy is near one of its estimates (`accuracy`). The map that is
+used minimises the expected log score over all of them: it is the map nearest to their mixture, so
+that doubt by itself lowers confidence and shrinks the bias.
 
 Every interval is one over the plausible maps, each taken for the truth in turn.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from scipy.special import expit
@@ -51,22 +52,24 @@ REPEATED = 1e-3  # distance within which a stated mix is the source's own
 
 @dataclass(frozen=True)
 class Mix:
-    """The stated class mix against the model's own mean probabilities.
+    """A class mix, stated or else the source's, against the model's own mean probabilities.
 
     Attributes
     ----------
     value : array of shape (K,)
         The mix that maps meet on the sample.
     shrinkage : float
-        From 0, the model's own mean probabilities, to 1, the stated mix.
+        From 0, the model's own mean probabilities, to 1, the mix itself.
     distance : float
-        Total variation between the stated mix and the model's own mean probabilities.
+        Total variation between the mix and the model's own mean probabilities.
     confidence_rise : float
-        Change of the log-odds of the mean confidence by meeting the mix, per unit of distance.
+        Change of the mean confidence by meeting the mix, per unit of distance: from -1 to 1.
     probability : float
-        That the stated mix is right.
+        That the mix is right.
     rows : float
-        The stated mix is as good as a count of that many rows.
+        The mix is as good as a count of that many rows.
+    error : float
+        Standard error of the log-odds of the accuracy that comes from counting the mix.
     """
 
     value: Matrix
@@ -75,6 +78,7 @@ class Mix:
     confidence_rise: float
     probability: float
     rows: float
+    error: float
 
 
 class Explanation(NamedTuple):
@@ -102,12 +106,13 @@ class Plausible:
     temperatures : array of shape (m,)
     biases : array of shape (m, K)
     meets : array of shape (m,)
-        Whether a map meets the stated class mix.
+        Whether a map meets ``mix``.
     centre : BiasAt
         The map nearest to the mixture.
     estimates : tuple of Estimates
-        Behind the maps: with the stated mix first, where there is one.
+        Behind the maps: of those that meet ``mix`` first.
     mix : Mix or None
+        The stated one or, where none is stated, that of the source.
     """
 
     weights: Matrix
@@ -168,21 +173,12 @@ def plausible_maps(
     """
     sample = problem.sample
     _ = sample.scale  # raises NotIdentified where logits are constant
-    start = 1.0 if source is None else source.temperature
-    mix = None if problem.prior is None else _weigh_mix(problem, source, start, problem.prior)
+    mix = _mix_that_may_hold(problem, source)
     if mix is not None and trusted:
         mix = replace(mix, probability=1.0)
-    if mix is not None and source is not None and problem.n_classes > len(sample):
-        mix = replace(mix, probability=0.0)  # fewer rows than classes cannot meet a class mix
     explanations: list[Explanation] = []
-    if mix is not None and (source is None or mix.probability > NEGLIGIBLE):
-        found = (
-            estimate_without_source(sample, mix.value)
-            if source is None
-            else estimate_with_source(sample, source, mix.value)
-        )
-        share = 1.0 if source is None else mix.probability
-        explanations.append(Explanation(share, mix.value, found))
+    if mix is not None and mix.probability > NEGLIGIBLE:
+        explanations.append(Explanation(mix.probability, *_estimates_meeting(sample, source, mix)))
     doubt = 1.0 - sum(one.probability for one in explanations)
     if source is not None and doubt > NEGLIGIBLE:
         found = estimate_with_source(sample, source, None)
@@ -191,23 +187,18 @@ def plausible_maps(
 
 
 def allow_class_mix(problem: Problem, source: Source | None, plausible: Plausible) -> Plausible:
-    """Return the maps that labels choose among: at least one in ten meets a class mix.
+    """Return the maps that labels choose among: at least one in ten meets the class mix.
 
     Logits cannot tell whether some classes became more frequent or are predicted too often: labels
-    can. The mix is the stated one or, where none is stated, that of the source.
+    can.
     """
-    met = float(plausible.weights[plausible.meets].sum())
-    if source is None or met >= FITTED.allowed_mix or problem.n_classes > len(problem.sample):
+    met, mix = float(plausible.weights[plausible.meets].sum()), plausible.mix
+    if source is None or mix is None or mix.shrinkage == 0 or met >= FITTED.allowed_mix:
         return plausible
-    mix, meeting = plausible.mix, plausible
+    meeting = plausible
     if met == 0:
-        if mix is None:
-            counted = about(source.mix, len(source.labels)).restricted(np.arange(len(source.mix)))
-            mix = _weigh_mix(problem, source, source.temperature, counted)
-        if mix.shrinkage == 0:
-            return plausible
-        found = estimate_with_source(problem.sample, source, mix.value)
-        meeting = _maps_of(problem, source, [Explanation(1.0, mix.value, found)], mix)
+        explanation = Explanation(1.0, *_estimates_meeting(problem.sample, source, mix))
+        meeting = _maps_of(problem, source, [explanation], mix)
     parts = [
         (FITTED.allowed_mix, meeting, meeting.meets),
         (1 - FITTED.allowed_mix, plausible, ~plausible.meets),
@@ -220,8 +211,31 @@ def allow_class_mix(problem: Problem, source: Source | None, plausible: Plausibl
         temperatures=np.concatenate([of.temperatures[some] for _, of, some in parts]),
         biases=np.concatenate([of.biases[some] for _, of, some in parts]),
         meets=np.concatenate([of.meets[some] for _, of, some in parts]),
-        mix=mix,
     )
+
+
+def _mix_that_may_hold(problem: Problem, source: Source | None) -> Mix | None:
+    """Return the stated class mix or, where none is stated, that of the source.
+
+    Many shifts leave the class mix alone. None: there are too few rows to meet a class mix.
+    """
+    if source is None:
+        return None if problem.prior is None else _weigh_mix(problem, None, 1.0, problem.prior)
+    if problem.n_classes > len(problem.sample):
+        return None
+    classes = np.arange(problem.n_classes)
+    prior = problem.prior or about(source.mix, len(source.labels)).restricted(classes)
+    return _weigh_mix(problem, source, source.temperature, prior)
+
+
+def _estimates_meeting(sample: Logits, source: Source | None, mix: Mix) -> tuple[Matrix, Estimates]:
+    """Return the class mix and the estimates of the accuracy where it holds."""
+    found = (
+        estimate_without_source(sample, mix.value)
+        if source is None
+        else estimate_with_source(sample, source, mix.value)
+    )
+    return mix.value, replace(found, errors=np.hypot(found.errors, mix.error))
 
 
 def _maps_of(
@@ -285,7 +299,8 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
 
     A mix that was counted on few rows, or that differs from the model's own mean probabilities by
     no more than chance, is drawn towards these (positive-part James-Stein). A mix that makes the
-    model less sure of its predictions cuts through rows that lie together, and is likely wrong.
+    model less sure of its predictions cuts through rows that lie together, and is likely wrong; a
+    mix that makes the model surer may only favour the class that is predicted most.
     """
     k, whole = problem.n_classes, problem.target.probabilities(temperature).mean(axis=0)
     distance = prior.value - whole
@@ -297,27 +312,56 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     value = np.maximum(own.mean(axis=0) + shrinkage * distance, POLICY.excluded)
     value /= value.sum()
     variation = 0.5 * float(np.abs(distance).sum())
-    if source is None or shrinkage == 0:
-        return Mix(value, shrinkage, variation, 0.0, 1.0, rows)
+    if shrinkage == 0:
+        return Mix(value, shrinkage, variation, 0.0, 1.0, rows, 0.0)
     _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
-    rise = log_odds(float(met.max(axis=1).mean())) - log_odds(float(own.max(axis=1).mean()))
+    error = 0.0
+    if not prior.exact:
+        error = shrinkage * _error_from_mix(met, problem.sample.predicted, prior)
+    if source is None:
+        return Mix(value, shrinkage, variation, 0.0, 1.0, rows, error)
+    rise = float(met.max(axis=1).mean() - own.max(axis=1).mean())
     rise /= max(shrinkage * variation, 0.02)
-    odds = FITTED.mix_odds + FITTED.mix_slope * rise
-    odds += FITTED.mix_shift * _fall_of_similarity(problem.sample, source)
-    if prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED:
+    odds = FITTED.mix_odds + FITTED.mix_slope * min(rise, 0.0)
+    likeness = _likeness(problem.sample, source)
+    odds += FITTED.mix_shift * min(-float(np.log(likeness)), 3.0)
+    odds -= FITTED.mix_distance * (variation * likeness) ** 3
+    repeated = prior.exact and 0.5 * float(np.abs(prior.value - source.mix).sum()) < REPEATED
+    if repeated or problem.prior is None:
         odds -= FITTED.repeated_mix
-    return Mix(value, shrinkage, variation, rise, float(expit(odds)), rows)
+    return Mix(value, shrinkage, variation, rise, float(expit(odds)), rows, error)
 
 
-def _fall_of_similarity(sample: Logits, source: Source) -> float:
-    """Return the fall of the log-odds of `similar` since the source, from 0 to 3.
+def _error_from_mix(met: Matrix, predicted: NDArray[np.intp], prior: Prior) -> float:
+    """Return the standard error of the log-odds of the accuracy that counting the mix leaves.
 
-    The model's own class means are a witness against a stated mix only as far as its rows are such
-    as it knows.
+    ``met`` are probabilities whose mean is the mix. Meeting another mix moves the bias, and the
+    bias moves the probability of the predictions (delta method). Beyond `newton_classes` classes
+    the largest error that a count can leave is returned.
+    """
+    n, k = met.shape
+    own = met[np.arange(n), predicted]
+    accuracy = float(np.clip(own.mean(), 1e-3, 1 - 1e-3))
+    odds = accuracy * (1 - accuracy)
+    if k > NUMERICAL.newton_classes:
+        return float(1 / np.sqrt(prior.equivalent_sample_size * odds))
+    mean = met.mean(axis=0)
+    slope = np.bincount(predicted, own, k) / n - own @ met / n
+    curvature = np.diag(mean + 1e-9) - met.T @ met / n
+    gradient = cast("Matrix", np.linalg.solve(curvature, slope))
+    variance = float(mean @ gradient**2 - (mean @ gradient) ** 2)
+    return float(np.sqrt(max(variance, 0.0) / prior.equivalent_sample_size) / odds)
+
+
+def _likeness(sample: Logits, source: Source) -> float:
+    """Return the odds of `similar` over those at the source, at most 1; 1 for two classes.
+
+    The model's own class means are a witness against a class mix only as far as the rows are such
+    as the model knows.
     """
     if sample.n_classes == 2:
-        return 0.0
+        return 1.0
     weight = source.weights(None)
     error = source.error(weight)
     here = log_odds(share_similar(sample, source, weight, error))
-    return float(np.clip(log_odds(1 - error) - here, 0.0, 3.0))
+    return float(np.exp(min(here - log_odds(1 - error), 0.0)))

@@ -77,7 +77,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
             right[name].append(truth[rows, predicted[name]])
     accuracy = {name: np.array([r.mean() for r in right[name]]) for name in kinds}
     errors = {name: _errors(kinds[name], right[name]) for name in kinds}
-    gain = plausible.interval(np.array(gains))
+    gain = plausible.interval(np.array(gains), sampling=_error_of_gain(own, used))
     probability = share_above_zero(plausible.weights, np.array(gains))
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
     own_map = BiasAt(1.0, np.zeros(problem.n_classes))
@@ -132,17 +132,28 @@ def _measured(problem: Problem, used: BiasAt) -> float | None:
     return float((predicted == problem.labelled.labels).mean())
 
 
+def _error_of_gain(own: Matrix, used: Matrix) -> float:
+    """Return the standard error of the gain on so many rows, if the map that is used were right."""
+    gain = np.sum(own * own - used * used, axis=1, keepdims=True) - 2 * (own - used)
+    mean, square = float(np.sum(used * gain)), float(np.sum(used * gain**2))
+    return float(np.sqrt(max(square / len(own) - (mean / len(own)) ** 2, 0.0) / len(own)))
+
+
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
-    """Return the probability that a quantity is positive, linear between its weighted values."""
+    """Return the probability that a quantity is positive.
+
+    The weight of each value is spread evenly from half way to the next smaller value to half way to
+    the next larger one.
+    """
     if len(values) == 1:
         return float(values[0] > 0)
     order = np.argsort(values, kind="stable")
-    sorted_values, weight = values[order], weights[order] / weights.sum()
-    first = 2 * float(sorted_values[0]) - float(sorted_values[1])
-    last = 2 * float(sorted_values[-1]) - float(sorted_values[-2])
-    places: Matrix = np.concatenate([[first], sorted_values, [last]])
-    below: Matrix = np.concatenate([[0.0], np.cumsum(weight) - weight / 2, [1.0]])
-    return 1.0 - float(np.interp(0.0, places, below))
+    place, weight = values[order], weights[order] / weights.sum()
+    between = (place[1:] + place[:-1]) / 2
+    ends: Matrix = np.concatenate(
+        [[2 * place[0] - between[0]], between, [2 * place[-1] - between[-1]]]
+    )
+    return 1.0 - float(np.interp(0.0, ends, np.concatenate([[0.0], np.cumsum(weight)])))
 
 
 def _temperatures(plausible: Plausible) -> Interval:

@@ -1,10 +1,10 @@
 """A story in logits: a digit reader, and digits that arrive rotated.
 
-A LeNet-5 was trained on MNIST (``experiments/demo/make_demo_data.py``). Shipped are its logits on
-2,000 digits that it had not seen, the *source*, and on 4,000 digits rotated by 30° and by 60°, the
-*target*. Labels of the target are shipped to measure what happened; no method but the last of the
-table may look at them. After 60° nothing but the logits is at hand, and the calibration is refused.
-Then thirty digits are labelled, and the calibration uses these labels.
+A LeNet-5 was trained on MNIST (``lab/experiments/demo/make_demo_data.py``). Shipped are its logits
+on 2,000 digits that it had not seen, the *source*, and on 4,000 digits rotated by 30° and by 60°,
+the *target*. Labels of the target are shipped to measure what happened; no method but the last of
+the table may look at them. After 60° nothing but the logits is at hand, and the calibration is
+refused. Then thirty digits are labelled, and the calibration uses these labels.
 """
 
 from __future__ import annotations
