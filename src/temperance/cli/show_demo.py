@@ -137,7 +137,7 @@ def _show_labels(labelled: LabelledComparison) -> None:
     n = len(labelled.rows)
     say(f"3. {n} labels turn 'refused' into 'known': {labelled.degrees} degrees", "bold")
     say(
-        f"temperance names the {n} digits that say most (cal.label_next), somebody labels them, "
+        f"temperance names {n} digits to label (cal.label_next), somebody labels them, "
         f"and the calibration uses the labels (cal.update)."
     )
     table(

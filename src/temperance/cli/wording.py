@@ -43,6 +43,7 @@ WORDS = (
     (r"\bpass the scores\b", "save the scores"),
     (r"see temperance\.about", "see temperance calibrate --help"),
     (r"the rows that label_next names", "the rows that the report names"),
+    (r"\b(source|labelled)=\(logits, labels\)", r"--\1 FILE"),
     (r"\b(prior|source|labels|labelled|classes|features|penalty|bias|seed)=(?!\w)", r"--\1"),
 )
 """Pattern and replacement, in this order. A test looks for what is missing here."""
@@ -53,6 +54,8 @@ def in_options(sentence: str) -> str:
 
     >>> in_options("prior must be 3 numbers; labelled rows belong in source=.")
     'prior must be 3 numbers; labelled rows belong in --source.'
+    >>> in_options("give source=(logits, labels) too, or leave features out.")
+    'give --source FILE too, or leave features out.'
     """
     for pattern, words in WORDS:
         sentence = re.sub(pattern, words, sentence)

@@ -14,6 +14,7 @@ HEADLINES = {
     "refused": "No calibration is possible with these data.",
 }
 UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
+NARROW = 0.05  # width of an interval below which its ends are told apart by tenths of a per cent
 WIDE_INTERVAL = 0.4  # width of the interval of the accuracy from which labels are asked for first
 TO_DO = {
     "improved": "Use the calibrated probabilities in place of the model's own.",
@@ -52,7 +53,9 @@ def between(interval: Sequence[float] | None) -> str:
     """
     if interval is None:
         return "not known"
-    return f"{percent(interval[0])} ({percent(interval[1])} to {percent(interval[2])})"
+    shown = tenths if interval[2] - interval[1] < NARROW else percent
+    value, low, high = (shown(share) for share in interval)
+    return f"{value} ({low} to {high})"
 
 
 def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> str:
