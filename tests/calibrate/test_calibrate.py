@@ -413,3 +413,10 @@ def test_where_no_mix_is_stated_that_of_the_source_may_still_hold():
     assert brier(moving.predict_proba(z), y) < brier(home.predict_proba(z), y)
     assert moving.details["mix"] is None  # nothing was stated that could be doubted
     assert not {"TP104", "TP106"} & {f.code for f in moving.findings}
+
+
+def test_one_wrong_label_does_not_make_an_accuracy_of_zero_plausible(scene):
+    cal = tp.calibrate(scene.target, scene.prior, scene.source)
+    wrong = int(np.flatnonzero(cal.predict_proba(scene.target).argmax(axis=1) != scene.labels)[0])
+    one = cal.update(scene.target[[wrong]], scene.labels[[wrong]])
+    assert one.accuracy.low > 0.2

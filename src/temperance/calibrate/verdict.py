@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from temperance._core.stats import Interval
+from temperance._core.stats import Z90, Interval
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.solve import BiasAt
@@ -124,12 +124,14 @@ def _measured(problem: Problem, used: BiasAt) -> float | None:
     """Return the accuracy that the labelled rows show by themselves; None without labels.
 
     Where labels contradict all maps, no map of this form fits, and the interval has to hold both.
+    The accuracy is the centre of Wilson's interval: one wrong label does not make it 0.
     """
     if problem.labelled is None:
         return None
     rows = Logits.of(problem.labelled.logits)
     predicted = rows.probabilities(used.temperature, used.bias).argmax(axis=1)
-    return float((predicted == problem.labelled.labels).mean())
+    right = float((predicted == problem.labelled.labels).sum())
+    return (right + Z90**2 / 2) / (len(predicted) + Z90**2)
 
 
 def _error_of_gain(own: Matrix, used: Matrix) -> float:
