@@ -136,9 +136,16 @@ def _measured(problem: Problem, used: BiasAt) -> float | None:
 
 def _error_of_gain(own: Matrix, used: Matrix) -> float:
     """Return the standard error of the gain on so many rows, if the map that is used were right."""
-    gain = np.sum(own * own - used * used, axis=1, keepdims=True) - 2 * (own - used)
-    mean, square = float(np.sum(used * gain)), float(np.sum(used * gain**2))
-    return float(np.sqrt(max(square / len(own) - (mean / len(own)) ** 2, 0.0) / len(own)))
+    n, times = len(own), "ij,ij->i"
+    sharper = np.einsum(times, own, own) - np.einsum(times, used, used)
+    once = np.einsum(times, used, own) - np.einsum(times, used, used)
+    twice = sum(
+        factor * np.einsum("ij,ij,ij->i", used, a, b)
+        for factor, a, b in ((1, own, own), (-2, own, used), (1, used, used))
+    )
+    mean = sharper - 2 * once
+    square = sharper**2 - 4 * sharper * once + 4 * twice
+    return float(np.sqrt(max(float(square.mean()) - float(mean.mean()) ** 2, 0.0) / n))
 
 
 def share_above_zero(weights: Matrix, values: Matrix) -> float:
