@@ -307,8 +307,8 @@ def _rows_unlike_source(e: Evidence) -> Iterator[Finding]:
         yield found("TP202", factor=estimates.scale_ratio)
     if e.problem.n_classes == 2:
         return
-    stated = e.problem.prior is not None and e.plausible.mix is not None
-    weight = e.source.weights(e.plausible.mix.value if stated else None)
+    mix = None if e.problem.prior is None else e.plausible.mix
+    weight = e.source.weights(None if mix is None else mix.value)
     error = e.source.error(weight)
     home, here = 1 - error, share_similar(e.problem.sample, e.source, weight, error)
     noise = home * (1 - home) * (1 / len(e.source.labels) + 1 / len(e.problem.sample))
