@@ -174,9 +174,9 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
     fitted = _as_map(problem, used)
     if judged is None:
-        exact = Interval(*[used.temperature] * 3)
-        rest = (None, None, None, None, tuple(findings), details, problem)
-        return Calibration("refused", fitted, exact, *rest)
+        t = Interval(*[used.temperature] * 3)
+        told = tuple(findings)
+        return Calibration("refused", fitted, t, findings=told, details=details, _problem=problem)
     return Calibration(
         verdict=judged.verdict,
         map=fitted,

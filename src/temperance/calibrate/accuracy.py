@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.special import expit, logit
 
+from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.problem import Logits, logit_scale, thin
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.data.given import LabelledSample
-
-    Matrix = NDArray[np.float64]
 
 POINTS, POINT_WEIGHTS = np.array([-np.sqrt(3), 0, np.sqrt(3)]), np.array([1, 4, 1]) / 6
 NEIGHBOURS = 5  # of a row among the source rows, by their features
@@ -77,9 +76,9 @@ class Estimates:
     """
 
     names: tuple[str, ...]
-    log_odds: Matrix
-    weights: Matrix
-    errors: Matrix
+    log_odds: Floats
+    weights: Floats
+    errors: Floats
     scale_ratio: float
 
     @property
@@ -94,7 +93,7 @@ class Estimates:
         below = np.cumsum(self.weights[order]) - self.weights[order] / 2
         return float(np.interp(0.5, below, self.log_odds[order]))
 
-    def nodes(self, n_classes: int) -> tuple[Matrix, Matrix]:
+    def nodes(self, n_classes: int) -> tuple[Floats, Floats]:
         """Return accuracies and their weights: three points of each normal, neighbours merged."""
         x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
         weight = (self.weights[:, None] * POINT_WEIGHTS).ravel()
@@ -102,7 +101,7 @@ class Estimates:
         mass = np.bincount(group, weight)
         centre = np.bincount(group, weight * x) / mass
         least = NUMERICAL.chance / n_classes
-        accuracy: Matrix = np.clip(expit(centre), least, 1 - 1e-4)
+        accuracy: Floats = np.clip(expit(centre), least, 1 - 1e-4)
         return accuracy, np.asarray(mass, dtype=np.float64)
 
 
@@ -111,7 +110,7 @@ def log_odds(share: float) -> float:
     return float(logit(min(max(share, 1e-4), 1 - 1e-4)))
 
 
-def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> Estimates:
+def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> Estimates:
     """Return the estimates that a source allows, with a class mix or without."""
     k, t = target.n_classes, source.temperature
     weight = source.weights(mix)
@@ -145,7 +144,7 @@ def estimate_with_source(target: Logits, source: Source, mix: Matrix | None) -> 
     return _estimates(target, found, weights, variance, ratio)
 
 
-def estimate_without_source(target: Logits, mix: Matrix) -> Estimates:
+def estimate_without_source(target: Logits, mix: Floats) -> Estimates:
     """Return the estimates from the model's own probabilities and the class mix."""
     bias, own = match_mix(target, 1.0, mix, np.zeros(target.n_classes))
     _, sharp = match_mix(target, SHARPER, mix, bias / SHARPER)
@@ -162,8 +161,8 @@ def estimate_without_source(target: Logits, mix: Matrix) -> Estimates:
 def _estimates(
     target: Logits,
     found: dict[str, float],
-    weights: Matrix,
-    variance: Matrix | float,
+    weights: Floats,
+    variance: Floats | float,
     ratio: float,
 ) -> Estimates:
     share = np.clip(list(found.values()), 1e-3, 1 - 1e-3)
@@ -178,8 +177,8 @@ def _estimates(
 
 
 def _mean_probability(
-    target: Logits, temperature: float, mix: Matrix | None
-) -> tuple[float, Matrix]:
+    target: Logits, temperature: float, mix: Floats | None
+) -> tuple[float, Floats]:
     """Return the mean probability of the predictions, and the bias that meets the class mix."""
     bias = np.zeros(target.n_classes)
     if mix is None:
@@ -189,7 +188,7 @@ def _mean_probability(
     return float(p[np.arange(len(p)), target.predicted].mean()), bias
 
 
-def share_similar(target: Logits, source: Source, weight: Matrix, error: float) -> float:
+def share_similar(target: Logits, source: Source, weight: Floats, error: float) -> float:
     """Return the share of rows above the source's similarity at its error rate."""
     return _share_above(source.similarity_of(target), source.similarity, weight, error)
 
@@ -203,7 +202,7 @@ def share_near(target: Logits, source: Source, error: float) -> float:
     return _share_above(nearness(here, others, skip=0), own, np.full(len(own), 1 / len(own)), error)
 
 
-def _share_above(here: Matrix, home: Matrix, weight: Matrix, error: float) -> float:
+def _share_above(here: Floats, home: Floats, weight: Floats, error: float) -> float:
     """Return the share of values above the quantile of the source's at its error rate."""
     order = np.argsort(home, kind="stable")
     below = np.cumsum(weight[order])
@@ -214,7 +213,7 @@ def _share_above(here: Matrix, home: Matrix, weight: Matrix, error: float) -> fl
 
 
 def _median_of_three(
-    target: Logits, mix: Matrix, similar: float, rescaled: float, error: float
+    target: Logits, mix: Floats, similar: float, rescaled: float, error: float
 ) -> float:
     """Return the median of three estimates that each see one side of a shift out of support."""
     n, home = len(target), log_odds(1 - error)
@@ -255,12 +254,12 @@ class Source:
 
     rows: Logits
     labels: NDArray[np.int64]
-    mix: Matrix
+    mix: Floats
     temperature: float
     identified: bool
-    prototypes: Matrix
+    prototypes: Floats
     place: NDArray[np.intp]
-    similarity: Matrix
+    similarity: Floats
     neighbours: NDArray[np.float32] | None = None
 
     @classmethod
@@ -303,11 +302,11 @@ class Source:
         )
 
     @cached_property
-    def confidence(self) -> Matrix:
+    def confidence(self) -> Floats:
         """Return the model's own confidence in each row."""
         return self.rows.probabilities(1.0).max(axis=1)
 
-    def weights(self, mix: Matrix | None) -> Matrix:
+    def weights(self, mix: Floats | None) -> Floats:
         """Return row weights that sum to one and give the classes the shares of ``mix``.
 
         One row of each class is added to both sides, so that a class with few rows is not blown up.
@@ -319,17 +318,17 @@ class Source:
         weight = ((n * mix + 1) / (count + 1))[self.labels]
         return weight / weight.sum()
 
-    def error(self, weight: Matrix) -> float:
+    def error(self, weight: Floats) -> float:
         """Return the weighted share of wrong predictions, half a row or more from 0 and 1."""
         half = 0.5 * float(weight @ weight)
         wrong = float(weight @ (self.rows.predicted != self.labels))
         return float(np.clip(wrong, half, 1 - half))
 
-    def scale(self, weight: Matrix) -> float:
+    def scale(self, weight: Floats) -> float:
         """Return the scale of the logits; see `logit_scale`."""
         return logit_scale(self.rows.filled, weight)
 
-    def similarity_of(self, target: Logits) -> Matrix:
+    def similarity_of(self, target: Logits) -> Floats:
         """Return the cosine of each row with the prototype of the class it is predicted as."""
         length = float(np.abs(target.filled).max()) or 1.0
         found = np.empty(len(target))
@@ -340,7 +339,7 @@ class Source:
         return found
 
 
-def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: int) -> Matrix:
+def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: int) -> Floats:
     """Return the mean cosine of each row with its nearest others, the ``skip`` nearest left out."""
     found = np.empty(len(features))
     most = min(NEIGHBOURS + skip, len(others))
@@ -352,8 +351,8 @@ def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: i
 
 
 def _prototypes_of(
-    total: Matrix, place: NDArray[np.intp], predicted: NDArray[Any], k: int
-) -> Matrix:
+    total: Floats, place: NDArray[np.intp], predicted: NDArray[Any], k: int
+) -> Floats:
     """Return the prototype of each prediction; the ideal one for a class without source rows."""
     found = place[predicted]
     chosen = total[found]
@@ -363,9 +362,9 @@ def _prototypes_of(
     return chosen
 
 
-def _cosines(rows: Matrix, others: Matrix) -> Matrix:
+def _cosines(rows: Floats, others: Floats) -> Floats:
     """Return the cosine of each row with another; 0 where one of the two has no length."""
     dot = np.einsum("ij,ij->i", rows, others)
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows) * np.einsum("ij,ij->i", others, others))
     cosine = np.divide(dot, length, out=np.zeros(len(rows)), where=length > 0)
-    return cast("Matrix", np.round(cosine, 12))
+    return cast("Floats", np.round(cosine, 12))

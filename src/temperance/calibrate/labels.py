@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from temperance._core.arrays import Floats
 from temperance.calibrate.constants import FITTED, NUMERICAL
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.solve import BiasAt
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance.calibrate.problem import Problem
-
-    Matrix = NDArray[np.float64]
 
 
 def learn(problem: Problem, plausible: Plausible) -> Plausible:
@@ -93,18 +92,18 @@ def _learn(problem: Problem, plausible: Plausible, some: NDArray[np.bool_]) -> I
             rows.z,
             few.labels,
             theta,
-            cast("Matrix", np.linalg.inv(spread + np.diag(error**2))),
+            cast("Floats", np.linalg.inv(spread + np.diag(error**2))),
             robustness=FITTED.robustness,
             mix=met,
         )
         yield found._replace(evidence=found.evidence + float(log_prior))
 
 
-def _as_map(theta: Matrix) -> BiasAt:
+def _as_map(theta: Floats) -> BiasAt:
     return BiasAt(float(np.exp(theta[0])), theta[1:] - theta[1:].mean())
 
 
-def _draws(found: Posterior) -> list[Matrix]:
+def _draws(found: Posterior) -> list[Floats]:
     """Return draws of θ, in pairs of opposite sign.
 
     No map of this form is quite right, so labels count less for its uncertainty than for itself.

@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from temperance._core.arrays import Floats
 from temperance.calibrate.constants import NUMERICAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from temperance.calibrate.problem import Logits
-
-    Matrix = NDArray[np.float64]
 
 MIX_TOLERANCE = 1e-6  # of the class shares, in total
 SCALING_TOLERANCE = 1e-4  # the same where only scaling is affordable
@@ -41,12 +38,12 @@ class BiasAt(NamedTuple):
     """A temperature with its class bias."""
 
     temperature: float
-    bias: Matrix
+    bias: Floats
 
 
 def match_mix(
-    target: Logits, temperature: float, mix: Matrix, start: Matrix
-) -> tuple[Matrix, Matrix]:
+    target: Logits, temperature: float, mix: Floats, start: Floats
+) -> tuple[Floats, Floats]:
     """Return the bias at which the mean probabilities are ``mix``, and the probabilities there.
 
     The bias minimises a convex function. Scaling, b += log(q / mean p), lowers the function from
@@ -66,7 +63,7 @@ def match_mix(
         step = log_mix - np.log(np.maximum(mean, TINY))
         if distance < NEAR and small:
             curvature = np.diag(mean + 1e-6 * mix + 1e-10) - p.T @ p / len(p)
-            better = cast("Matrix", np.linalg.solve(curvature, missing))
+            better = cast("Floats", np.linalg.solve(curvature, missing))
             step = better if np.abs(better).max() < LONGEST else step
         bias = bias + np.clip(step, -LONGEST, LONGEST)
         bias = np.clip(bias - bias.mean(), -LARGEST_BIAS, LARGEST_BIAS)
@@ -77,7 +74,7 @@ def match_mix(
 def match_accuracy(
     target: Logits,
     accuracy: float,
-    mix: Matrix,
+    mix: Floats,
     start: BiasAt,
     limits: tuple[float, float],
 ) -> BiasAt:
@@ -140,7 +137,7 @@ def _falling_root(
     return other
 
 
-def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> BiasAt:
+def project(target: Logits, mixture: Floats, start: BiasAt, *, bias: bool) -> BiasAt:
     """Return the map of least mean Kullback-Leibler divergence from a mixture of maps.
 
     Newton's method in (1/T, b); above `newton_classes` classes the bias moves by scaling.
@@ -160,7 +157,7 @@ def project(target: Logits, mixture: Matrix, start: BiasAt, *, bias: bool) -> Bi
             hessian[0, 0], hessian[0, 1:] = curvature, spread.mean(axis=0)
             hessian[1:, 0] = hessian[0, 1:]
             hessian[1:, 1:] = np.diag(share + 1e-6) - p.T @ p / n
-            step = cast("Matrix", np.linalg.solve(hessian, np.r_[slope, share - mean]))
+            step = cast("Floats", np.linalg.solve(hessian, np.r_[slope, share - mean]))
             by, moved = float(step[0]), -step[1:]
         else:
             by = slope / curvature

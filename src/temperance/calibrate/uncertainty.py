@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from scipy.special import expit
 
+from temperance._core.arrays import Floats
 from temperance._core.stats import Z90, Interval
 from temperance.calibrate.accuracy import (
     Estimates,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
     from temperance.calibrate.accuracy import Source
     from temperance.calibrate.problem import Logits, Prior, Problem
-
-    Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 0.02  # probability of an explanation that is left out
 REPEATED = 1e-3  # distance within which a stated mix is the source's own
@@ -72,7 +71,7 @@ class Mix:
         Standard error of the log-odds of the accuracy that comes from counting the mix.
     """
 
-    value: Matrix
+    value: Floats
     shrinkage: float
     distance: float
     confidence_rise: float
@@ -92,7 +91,7 @@ class Explanation(NamedTuple):
     """
 
     probability: float
-    mix: Matrix | None
+    mix: Floats | None
     estimates: Estimates
 
 
@@ -115,20 +114,20 @@ class Plausible:
         The stated one or, where none is stated, that of the source.
     """
 
-    weights: Matrix
-    temperatures: Matrix
-    biases: Matrix
+    weights: Floats
+    temperatures: Floats
+    biases: Floats
     meets: NDArray[np.bool_]
     centre: BiasAt
     estimates: tuple[Estimates, ...] = ()
     mix: Mix | None = None
 
-    def truths(self, rows: Logits) -> Iterator[Matrix]:
+    def truths(self, rows: Logits) -> Iterator[Floats]:
         """Yield the probabilities of the rows by each map."""
         for t, b in zip(self.temperatures, self.biases, strict=True):
             yield rows.probabilities(float(t), b)
 
-    def interval(self, values: Matrix, *, sampling: float = 0.0, floor: float = 0.0) -> Interval:
+    def interval(self, values: Floats, *, sampling: float = 0.0, floor: float = 0.0) -> Interval:
         """Return the mean of a quantity over the maps, with its 90 % interval.
 
         ``sampling`` and ``floor`` are those of `interval_over`.
@@ -137,8 +136,8 @@ class Plausible:
 
 
 def interval_over(
-    weights: Matrix,
-    values: Matrix,
+    weights: Floats,
+    values: Floats,
     *,
     sampling: float = 0.0,
     floor: float = 0.0,
@@ -228,7 +227,7 @@ def _mix_that_may_hold(problem: Problem, source: Source | None) -> Mix | None:
     return _weigh_mix(problem, source, source.temperature, prior)
 
 
-def _estimates_meeting(sample: Logits, source: Source | None, mix: Mix) -> tuple[Matrix, Estimates]:
+def _estimates_meeting(sample: Logits, source: Source | None, mix: Mix) -> tuple[Floats, Estimates]:
     """Return the class mix and the estimates of the accuracy where it holds."""
     found = (
         estimate_without_source(sample, mix.value)
@@ -268,7 +267,7 @@ def _maps_of(
 def _solve(
     sample: Logits,
     accuracy: float,
-    mix: Matrix | None,
+    mix: Floats | None,
     start: float,
     limits: tuple[float, float],
     before: list[BiasAt],
@@ -332,7 +331,7 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     return Mix(value, shrinkage, variation, rise, float(expit(odds)), rows, error)
 
 
-def _error_from_mix(met: Matrix, predicted: NDArray[np.intp], prior: Prior) -> float:
+def _error_from_mix(met: Floats, predicted: NDArray[np.intp], prior: Prior) -> float:
     """Return the standard error of the log-odds of the accuracy that counting the mix leaves.
 
     ``met`` are probabilities whose mean is the mix. Meeting another mix moves the bias, and the
@@ -342,15 +341,15 @@ def _error_from_mix(met: Matrix, predicted: NDArray[np.intp], prior: Prior) -> f
     n, k = met.shape
     own = met[np.arange(n), predicted]
     accuracy = float(np.clip(own.mean(), 1e-3, 1 - 1e-3))
-    odds = accuracy * (1 - accuracy)
+    per_log_odds = accuracy * (1 - accuracy)  # change of the accuracy
     if k > NUMERICAL.newton_classes:
-        return float(1 / np.sqrt(prior.equivalent_sample_size * odds))
+        return float(1 / np.sqrt(prior.equivalent_sample_size * per_log_odds))
     mean = met.mean(axis=0)
     slope = np.bincount(predicted, own, k) / n - own @ met / n
     curvature = np.diag(mean + 1e-9) - met.T @ met / n
-    gradient = cast("Matrix", np.linalg.solve(curvature, slope))
+    gradient = cast("Floats", np.linalg.solve(curvature, slope))
     variance = float(mean @ gradient**2 - (mean @ gradient) ** 2)
-    return float(np.sqrt(max(variance, 0.0) / prior.equivalent_sample_size) / odds)
+    return float(np.sqrt(max(variance, 0.0) / prior.equivalent_sample_size) / per_log_odds)
 
 
 def _likeness(sample: Logits, source: Source) -> float:

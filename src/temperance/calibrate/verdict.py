@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from temperance._core.stats import Z90, Interval
+from temperance._core.arrays import Floats
+from temperance._core.stats import Interval, wilson
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.solve import BiasAt
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from temperance.calibrate.problem import Problem
     from temperance.calibrate.uncertainty import Plausible
-
-    Matrix = NDArray[np.float64]
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 N_BINS = 15
@@ -68,7 +67,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     rows = np.arange(n)
     kinds = {"before": own, "after": used}
     predicted = {name: p.argmax(axis=1) for name, p in kinds.items()}
-    right: dict[str, list[Matrix]] = {"before": [], "after": []}
+    right: dict[str, list[Floats]] = {"before": [], "after": []}
     gains: list[float] = []
     sharper = float(np.sum(own * own) - np.sum(used * used)) / n
     for truth in plausible.truths(sample):
@@ -130,11 +129,11 @@ def _measured(problem: Problem, used: BiasAt) -> float | None:
         return None
     rows = Logits.of(problem.labelled.logits)
     predicted = rows.probabilities(used.temperature, used.bias).argmax(axis=1)
-    right = float((predicted == problem.labelled.labels).sum())
-    return (right + Z90**2 / 2) / (len(predicted) + Z90**2)
+    found = wilson(float((predicted == problem.labelled.labels).mean()), len(predicted))
+    return (found.low + found.high) / 2
 
 
-def _error_of_gain(own: Matrix, used: Matrix) -> float:
+def _error_of_gain(own: Floats, used: Floats) -> float:
     """Return the standard error of the gain on so many rows, if the map that is used were right."""
     n, times = len(own), "ij,ij->i"
     sharper = np.einsum(times, own, own) - np.einsum(times, used, used)
@@ -148,7 +147,7 @@ def _error_of_gain(own: Matrix, used: Matrix) -> float:
     return float(np.sqrt(max(float(square.mean()) - float(mean.mean()) ** 2, 0.0) / n))
 
 
-def share_above_zero(weights: Matrix, values: Matrix) -> float:
+def share_above_zero(weights: Floats, values: Floats) -> float:
     """Return the probability that a quantity is positive.
 
     The weight of each value is spread evenly from half way to the next smaller value to half way to
@@ -159,7 +158,7 @@ def share_above_zero(weights: Matrix, values: Matrix) -> float:
     order = np.argsort(values, kind="stable")
     place, weight = values[order], weights[order] / weights.sum()
     between = (place[1:] + place[:-1]) / 2
-    ends: Matrix = np.concatenate(
+    ends: Floats = np.concatenate(
         [[2 * place[0] - between[0]], between, [2 * place[-1] - between[-1]]]
     )
     return 1.0 - float(np.interp(0.0, ends, np.concatenate([[0.0], np.cumsum(weight)])))
@@ -171,7 +170,7 @@ def _temperatures(plausible: Plausible) -> Interval:
     return Interval(t, min(t, low), max(t, high))
 
 
-def _errors(p: Matrix, right: list[Matrix]) -> Matrix:
+def _errors(p: Floats, right: list[Floats]) -> Floats:
     """Return the calibration error of ``p`` if each of the truths held."""
     top = p.max(axis=1)
     place = bin_of(top)
@@ -179,19 +178,19 @@ def _errors(p: Matrix, right: list[Matrix]) -> Matrix:
     return np.array(gaps) / len(p)
 
 
-def bin_of(confidence: Matrix) -> NDArray[np.intp]:
+def bin_of(confidence: Floats) -> NDArray[np.intp]:
     """Return the bin of each confidence: (0, 1/15], (1/15, 2/15] and so on."""
     return np.searchsorted(EDGES[1:-1], confidence)
 
 
-def _noise(p: Matrix) -> float:
+def _noise(p: Floats) -> float:
     """Return the calibration error that a calibrated model shows by chance on so many rows."""
     top = p.max(axis=1)
     variance = np.bincount(bin_of(top), top * (1 - top), N_BINS)
     return float(np.sqrt(2 / np.pi * variance).sum()) / len(p)
 
 
-def _risk(plausible: Plausible, p: Matrix, right: list[Matrix]) -> list[Interval]:
+def _risk(plausible: Plausible, p: Floats, right: list[Floats]) -> list[Interval]:
     """Return the share of wrong answers among the most confident rows, by coverage."""
     order = np.argsort(-p.max(axis=1), kind="stable")
     answered = np.maximum(1, np.round(COVERAGE * len(p)).astype(int))
