@@ -51,7 +51,8 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
 def commands(page):
     """Return command lines of a page with the exit codes that it promises: 0 if it says none."""
     blocks = re.findall(r"^```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    lines = re.findall(r"^\$ (.*?)(?:  # exit (\d+))?$", "\n".join(blocks), re.MULTILINE)
+    text = "\n".join(blocks).replace("\\\n", "")  # a line may go on in the next
+    lines = re.findall(r"^\$ (.*?)(?:  # exit (\d+))?$", text, re.MULTILINE)
     return [(shlex.split(line), int(code or 0)) for line, code in lines]
 
 

@@ -191,7 +191,7 @@ def widened(facts: dict[str, Any], shared: dict[str, Any]) -> Calibration:
 
 def interval(three: Any) -> Interval | None:
     """Return three numbers of a record as an interval."""
-    return None if three is None else Interval(*three)
+    return None if three is None else Interval(*map(float, three))
 
 
 def read(
