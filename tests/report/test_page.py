@@ -288,6 +288,8 @@ def test_labels_that_were_used_stand_beside_the_estimates():
     assert cal.details["labelled"]["accuracy"][1:] == pytest.approx([low, high], abs=1e-4)
     before = texts.between(calibration("improved").details["accuracy_before"])
     assert f"Estimated before there were labels {before}" in page.text
+    assert "label_next" not in page.text  # a word of Python
+    assert "Label the rows listed below" in page.text
 
 
 def test_a_class_mix_that_was_not_given_is_not_drawn():
