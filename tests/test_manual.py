@@ -56,6 +56,13 @@ def test_equations_are_drawn(chromium, manual):
     page.close()
 
 
+def test_names_in_docstrings_are_links(manual):
+    text = "".join(page.read_text("utf-8") for page in (manual / "api").rglob("*.html"))
+    named = re.findall(r'(<a [^>]*>)?<code class="xref py py-obj', text)
+    assert sum(map(bool, named)) > 150
+    assert "<cite>" not in text
+
+
 def test_no_equation_shows_its_source(manual):
     """The converter writes a command that it does not know as text."""
     shown = {
