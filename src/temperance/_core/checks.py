@@ -489,6 +489,13 @@ def check_classes(classes: object, n_classes: int, name: str = "classes") -> lis
             f"{name} must hold {n_classes} distinct names, one per column. Got {len(names)} "
             f"names, {distinct} of them distinct."
         )
+    for one in names:
+        if isinstance(one, str) and not one.isascii():
+            try:
+                one.encode()
+            except UnicodeEncodeError:  # bytes of a command line in another encoding
+                msg = f"{name} must be text that UTF-8 can write. Got {one!a}."
+                raise InputError(msg) from None
     return names
 
 
