@@ -225,6 +225,7 @@ JSON = {
     "[NaN, 0.5, 0.5]": "holds NaN",
     "[" * 100_000: "nests JSON too deeply",
     '{"0": 0.5, "1": 0.25, "2": 0.2, "2": 0.25}': "holds the key '2' twice",
+    f'{{"0": 0.5, "1": 0.25, "{"x" * 70_000}": 0.25}}': "xxx'…, but the columns have no names",
     '[0.5, 0.25, "\\ud800"]': "prior must be 3 numbers",
     "": "is no JSON",
     "\x00": "is no JSON",

@@ -22,6 +22,7 @@ __all__ = ["main", "run_app"]
 
 DONE, REFUSED, BAD, DEFECT, INTERRUPTED, UNREAD = 0, 1, 2, 70, 130, 141
 DEBUG = "--debug"
+SENTENCE = 900  # characters of a message: a name of a damaged file may be as long as the file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +115,7 @@ def _show_any_name() -> None:
 
 
 def _complain(sentence: str, code: int) -> int:
-    from temperance.report.texts import printable
+    from temperance.report.texts import cut
 
-    print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
+    print(f"temperance: {cut(sentence, SENTENCE)}", file=sys.stderr)  # noqa: T201
     return code
