@@ -120,7 +120,7 @@ def bootstrap(
     n_resamples = checks.check_integer(n_resamples, "n_resamples", low=1)
     level = checks.check_number(level, "level", low=0, high=1, open_low=True)
     units = group_numbers(groups, rows.n)
-    draws = partial(_draws, int(units.max()) + 1, n_resamples, rng)
+    draws = partial(draw_counts, int(units.max()) + 1, n_resamples, rng)
     if function in SUMS:
         value, sums = function(rows, **options), SUMS[function](rows, **options)
         low, high = _of_sums(sums, units, draws(), level)
@@ -167,8 +167,8 @@ def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
     return function, {}
 
 
-def _draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
-    """Counts of n units drawn n times, with replacement: blocks of shape (resamples, n)."""
+def draw_counts(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+    """Yield counts of n units drawn n times, with replacement, in blocks (resamples, n)."""
     at_once = max(1, DRAWS // n)
     for start in range(0, n_resamples, at_once):
         b = min(at_once, n_resamples - start)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from temperance._core.checks import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BEFORE, AFTER, SOURCE, PRIOR = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
+BEFORE, AFTER, SOURCE = "#D55E00", "#0072B2", "#009E73"
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -75,12 +74,6 @@ def styled() -> Iterator[None]:
     # A notebook's backend turns interactive drawing on when the first figure is made; were it
     # turned off again with the rest of the style, later figures would not be shown.
     plt.matplotlib.interactive(interactive)
-
-
-def new_axes(width: float = COLUMN, height: float = COLUMN * 0.75) -> Axes:
-    """Return axes of their own, as wide as a column."""
-    _, ax = pyplot().subplots(figsize=(width, height), layout="constrained")
-    return ax
 
 
 def ink() -> str:
