@@ -79,6 +79,9 @@ def test_text_is_legible_in_a_column(shown):
     ax = shown.plot()
     texts = [t for t in ax.figure.findobj(Text) if t.get_text() and t.get_visible()]
     assert min(t.get_fontsize() for t in texts) >= 7
+    assert not [
+        t.get_text() for t in texts if "$" in t.get_text()
+    ]  # a formula is drawn as its code
     assert ax.figure.get_figwidth() <= 3.5
 
 

@@ -32,7 +32,7 @@ def find_cache() -> bool:
     for place in _temporary_places():
         if _is_private(place):
             os.environ[VARIABLE] = str(place)
-            if "numba" in sys.modules:  # which has read the variable already
+            if "numba" in sys.modules:  # Numba has read the variable already
                 sys.modules["numba"].config.CACHE_DIR = str(place)
             return True
     return False

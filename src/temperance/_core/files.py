@@ -50,9 +50,9 @@ def opened(path: str | os.PathLike[str], name: str = "path") -> Generator[IO[byt
         raise _unreadable(path, name, error) from None
 
 
-def read_bytes(path: str | os.PathLike[str], limit: int, name: str = "path") -> bytes:
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes."""
-    with opened(path, name) as stream:
+    with opened(path) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise InputError(

@@ -258,7 +258,7 @@ def _at_stake(target: Path, read: Path) -> Path | None:
 def _same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of the two files is not there
         return False
 
 

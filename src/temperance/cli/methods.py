@@ -68,7 +68,7 @@ class Gate(NamedTuple):
     name: str
     found: Sequence[float] | None  # value, low, high; None where nothing is known
     limit: float
-    largest: bool  # else the limit is the smallest value that passes
+    largest: bool  # whether the limit is the largest value that passes, or the smallest
 
     @property
     def missed(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from temperance.calibrate.result import Calibration
 from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
 from temperance.report.texts import (
@@ -229,8 +230,6 @@ def show_measured(
 
 def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     """Print what an artefact holds."""
-    from temperance.calibrate.result import Calibration
-
     say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
     fitted = held.map if isinstance(held, Calibration) else held
     say(f"map: {fitted.kind}, {_parameters(fitted)}")

@@ -105,15 +105,11 @@ class StreamRows(Rows):
             thin = self.take(np.arange(0, self.n, stride))
         return ArrayRows(*thin, checked=True)
 
-    def _items(self) -> Iterator[Any]:
-        """Return what a pass reads: what has begun already, or a new start."""
-        begun, self._begun = self._begun, None
-        return iter(self._start()) if begun is None else begun
-
     def _given(self) -> Iterator[Block]:
         """Yield the blocks as they come, checked but for the values of the logits."""
+        begun, self._begun = self._begun, None
         start = 0
-        for item in self._items():
+        for item in self._start() if begun is None else begun:
             block = self._read(item, start)
             if block is not None:
                 start += block.n

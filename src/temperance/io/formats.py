@@ -60,22 +60,11 @@ def read(
 ) -> Table:
     """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
 
-    Parameters
-    ----------
-    path : path of the file, or of a directory of Parquet files
-    classes : list of str, optional
-        Names of the columns. A file that has other names is refused.
-    otherwise : list of str, optional
-        Names for a file that has none and is given none: those of the map or the source.
-    keep : {"labels", "logits", "columns"}
-        Beside the logits: labels and groups; neither, and what is wrong with them does not matter;
-        or every other column of a CSV or Parquet file as it stands.
-    content : {"logits", "probabilities", "either"}
-        What the numbers are; "either" is decided by their names, never by their values.
-        Probabilities become the logits whose softmax they are.
+    A file that has other names than ``classes`` is refused; ``otherwise`` are names for a file that
+    has none and is given none. ``keep`` says what is read beside the logits: labels and groups,
+    neither, or every other column of a CSV or Parquet file as it stands. Where ``content`` is
+    "either", names decide what the numbers are, never values; probabilities become logits.
 
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/target.npz"
     >>> np.savez(path, logits=np.array([[2.0, 0.5], [0.1, 1.0]]), labels=[0, 1])
@@ -134,20 +123,9 @@ def write(
 ) -> None:
     """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
 
-    Parameters
-    ----------
-    path : path of the file
-        Its ending decides the format.
-    table : Table
-    function : callable
-        From some rows of logits to as many rows; by default they stay what they are.
-    name : {"logits", "probabilities"}
-        What the function returns.
-    track : callable
-        Is handed the blocks and hands them on: to show how far the writing is.
+    ``name`` is what the function returns, "logits" or "probabilities". ``track`` is handed the
+    blocks and hands them on: to show how far the writing is.
 
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/calibrated.csv"
     >>> write(path, Table(np.array([[2.0, 0.5]])), lambda z: z / 2)

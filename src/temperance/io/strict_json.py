@@ -14,13 +14,8 @@ DIGITS = 300  # of an integer; more would not fit a float
 def parse(data: bytes | str) -> Any:
     """Return the value of a JSON text in UTF-8, in time linear in its length.
 
-    Raises
-    ------
-    InputError
-        With the end of a sentence whose beginning names the file: "holds the key 'a' twice".
+    An `InputError` holds the end of a sentence whose beginning names the file.
 
-    Examples
-    --------
     >>> parse(b'{"about": [0.5, 0.5], "rows": 100}')
     {'about': [0.5, 0.5], 'rows': 100}
     >>> parse('{"a": 1, "a": 2}')

@@ -20,33 +20,20 @@ EXPANSION = 100  # times its own size that a larger file may grow to; logits shr
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of logits with what is known about them.
-
-    Attributes
-    ----------
-    logits : array of shape (n, K)
-        A memory map where the format allows it: nothing is read before it is needed.
-    labels : array of shape (n,), optional
-        Class indices, or names that ``classes`` lists.
-    classes : list of str, optional
-        Names of the columns.
-    prior : array of shape (K,), optional
-        Class mix that goes with the rows.
-    groups : array of shape (n,), optional
-        Patient, lesion, video or site of each row.
-    columns : dict of columns of length n
-        What else a table holds, as it stands, to be written again; labels and groups among them.
-    in_front : int
-        How many of these columns stand before the logits.
-    """
+    """Rows of logits with what is known about them."""
 
     logits: NDArray[Any]
+    """Of shape (n, K); a memory map where the format allows it, not read before it is needed."""
     labels: NDArray[Any] | None = None
+    """Class indices, or names that ``classes`` lists."""
     classes: list[str] | None = None
     prior: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
+    """Patient, lesion, video or site of each row."""
     columns: dict[str, Any] = field(default_factory=dict)
+    """What else a table holds, as it stands, to be written again; labels and groups among them."""
     in_front: int = 0
+    """How many of these columns stand before the logits."""
 
     def __post_init__(self) -> None:
         check_logits(self.logits)

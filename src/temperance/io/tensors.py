@@ -91,7 +91,7 @@ def write_safetensors(
     for key, (dtype, shape) in sizes.items():
         nbytes = dtype.itemsize * int(np.prod(shape))
         header[key] = {
-            "dtype": _name(dtype),
+            "dtype": next(name for name, code in DTYPES.items() if np.dtype(code) == dtype),
             "shape": [int(s) for s in shape],
             "data_offsets": [place, place + nbytes],
         }
@@ -104,7 +104,3 @@ def write_safetensors(
         file.write(np.ascontiguousarray(block).data)
     for value in arrays.values():
         file.write(value.data)
-
-
-def _name(dtype: np.dtype[Any]) -> str:
-    return next(name for name, code in DTYPES.items() if np.dtype(code) == dtype)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified, check_choice
@@ -126,7 +127,6 @@ def _least_squares(c: Floats, b: Floats) -> Floats:
 
 
 def _rlls(c: Floats, mean: Floats, n: int) -> Floats:
-    from scipy.optimize import minimize
 
     k = len(c)
     b = mean - c.sum(axis=1)

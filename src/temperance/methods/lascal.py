@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import NotIdentified, check_prior
@@ -66,8 +67,6 @@ def fit_lascal(
     >>> bool(tp.fit_lascal(z, (z_old, y_old)).temperature > 2)
     True
     """
-    from scipy.optimize import minimize_scalar
-
     z, (s, y) = read_both(target_logits, source, seed)
     k = z.shape[1]
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)

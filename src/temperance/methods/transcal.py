@@ -26,7 +26,7 @@ from temperance.methods.confidence import MIN_OVER_CHANCE, mean_confidence, solv
 from temperance.methods.importance_weights import read_weighted
 from temperance.supervised.temperature import fit_temperature
 
-MAX_ACCURACY = 1 - 1e-4  # so that T stays finite
+MAX_ACCURACY = 1 - 1e-4  # at an accuracy of 1, T would be 0
 
 
 def fit_transcal(

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats
 
@@ -41,16 +42,8 @@ class Transport(NamedTuple):
 def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) -> Transport:
     """Return the transport of rows of probabilities to labels with class mix q.
 
-    Parameters
-    ----------
-    p : array of shape (n, K)
-    q : array of shape (K,)
-        Sums to 1.
-    weight : array of shape (n,), optional
-        Sums to 1; equal by default.
+    Both q and the weights of the rows, equal by default, sum to 1.
     """
-    from scipy.optimize import minimize
-
     used = q > 0
     cost, quota = p[:, used].astype(np.float32), q[used]
     w = np.full(len(p), 1 / len(p)) if weight is None else weight

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from temperance._core.arrays import Floats
 from temperance.data import Block, Rows, Totals
@@ -86,8 +87,6 @@ def _class_gaps(block: Block, *, n_bins: int) -> Totals:
 
 def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
     """The (n, width) array whose row i holds ``data[i]`` in the columns ``place[i]``."""
-    from scipy.sparse import csr_array  # SciPy would double the import of the package
-
     n, m = data.shape
     starts = m * np.arange(n + 1, dtype=np.intp)
     return csr_array((data.ravel(), place.ravel(), starts), shape=(n, width))

@@ -26,6 +26,8 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.sparse import csr_array
 
 from temperance._core import checks
 from temperance._core.arrays import Floats, as_array, namespace, to_numpy
@@ -187,8 +189,6 @@ def _of_sums(
     sums: Sums, units: NDArray[np.intp], draws: Iterator[NDArray[np.intp]], level: float
 ) -> tuple[float, float]:
     """Interval of a metric made of sums: percentiles, or for a calibration error the ray."""
-    from scipy.sparse import csr_array  # here and below: SciPy would double the import time
-
     member: Any = csr_array((np.ones(units.size), (units, np.arange(units.size))))
     columns, weight = member @ sums.columns, member @ sums.weight
     parts: list[Floats] = []
@@ -204,8 +204,6 @@ def _of_sums(
 
 def _along_ray(gaps: Floats, noise: Floats, level: float) -> tuple[float, float]:
     """Interval of ``λ|v|``: see the top of the file."""
-    from scipy.optimize import brentq
-
     seen = float(np.abs(gaps).sum())
     if seen == 0:
         return 0.0, float(np.quantile(np.abs(noise).sum(axis=1), level))

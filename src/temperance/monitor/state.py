@@ -59,7 +59,7 @@ def read(path: str | os.PathLike[str]) -> Records:
     """Return the records of a file, by checksum and in their order; say if the last is torn."""
     with opened(path) as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
+            fcntl.flock(file, fcntl.LOCK_SH)  # so that no writer is in the middle of a line
         records, good = _decode(file.read(), path)
     if good is not None:
         warnings.warn(
@@ -84,14 +84,11 @@ def write(path: str | os.PathLike[str], records: Records) -> None:
         if good is not None:
             file.truncate(good)
         file.seek(0, os.SEEK_END)
-        lines = (_line(record) for key, record in records.items() if key not in held)
-        file.write(b"".join(lines))
+        for key, record in records.items():
+            if key not in held:
+                file.write(HEAD + digest(record).encode() + MIDDLE + _text(record) + b"}\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _line(record: Record) -> bytes:
-    return HEAD + digest(record).encode() + MIDDLE + _text(record) + b"}\n"
 
 
 @contextmanager

@@ -40,12 +40,7 @@ def place_of(record: Record) -> tuple[dt.datetime, str]:
 class Timeline:
     """Windows one after the other, with what is remembered from one to the next.
 
-    Parameters
-    ----------
-    ranks : Ranks
-        The source.
-    home : float
-        Accuracy of the source.
+    ``ranks`` are those of the source, and ``home`` is its accuracy.
     """
 
     def __init__(

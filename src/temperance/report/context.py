@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from temperance.calibrate.result import Audit, Calibration
 from temperance.report import texts
-from temperance.report.plot import Band, Curve, plot, shares, x_axis
+from temperance.report.plot import area, plot, polyline, shares, x_axis
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -181,8 +181,8 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     highest = max(*curves["risk_before"], *high)
     top = next((t for t in TOPS if t >= highest - 1e-9), 1.0)
     marks = [
-        Band(coverage, low, high, "risk-band"),
-        *(Curve(coverage, curves[f"risk_{look}"], f"curve s-{look}") for look in LINES),
+        area(coverage, low, high, "risk-band"),
+        *(polyline(coverage, curves[f"risk_{look}"], f"curve s-{look}") for look in LINES),
     ]
     answered = shares("share of the rows answered, the surest first")
     places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]

@@ -492,13 +492,17 @@ class TemperatureDisplay(Display):
             ax.plot([low, high], [i, i], color=color, linewidth=2.2, solid_capstyle="round")
             ax.plot([value], [i], marker, color=color, markersize=5)
         ax.axvline(1, color=ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-        ax.set_xscale("log")
-        ticks = _ticks(min(lows.min(), 1), max(highs.max(), 1))
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
-        ax.set_xticks([], minor=True)
+        _logarithmic(ax, _ticks(min(lows.min(), 1), max(highs.max(), 1)))
         ax.set_yticks(range(len(names)), names.tolist())
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_xlabel("temperature: right of 1, less sure")
+
+
+def _logarithmic(ax: Axes, ticks: Floats) -> None:
+    """Make a logarithmic axis with labels in plain digits; matplotlib's own are formulas."""
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
+    ax.set_xticks([], minor=True)
 
 
 def _ticks(low: float, high: float) -> Floats:
@@ -544,7 +548,8 @@ class ObjectiveDisplay(Display):
         x, y = self.frame().values()
         seen = np.isfinite(y)
         x, y = x[seen], y[seen]
-        ax.semilogx(x, y, color=AFTER)
+        _logarithmic(ax, np.geomspace(1e-3, 1e3, 7))
+        ax.plot(x, y, color=AFTER)
         best = int(np.argmin(y))
         ax.plot(x[best], y[best], "o", color=ink(), markersize=5)
         place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center"}

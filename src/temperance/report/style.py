@@ -94,7 +94,9 @@ def svg_of(figure: Figure, *, standalone: bool) -> str:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": _title(figure)}):
+    # Names of the parts of two figures on one page must differ.
+    salt = "".join(f"{ax.get_title()}{ax.get_xlabel()}{ax.get_ylabel()}" for ax in figure.axes)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
@@ -104,8 +106,3 @@ def svg_of(figure: Figure, *, standalone: bool) -> str:
     if standalone:
         text = re.sub(r"(<svg[^>]*>)", lambda m: m[1] + STANDALONE, text, count=1)
     return text
-
-
-def _title(figure: Figure) -> str:
-    """Names of the parts of two figures on one page must differ."""
-    return "".join(f"{ax.get_title()}{ax.get_xlabel()}{ax.get_ylabel()}" for ax in figure.axes)

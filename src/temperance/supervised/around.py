@@ -23,6 +23,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats, softmax_at
 
@@ -31,14 +32,9 @@ TINY = 1e-300
 
 
 class KnownMix(NamedTuple):
-    """Class shares of unlabelled rows, as good as a count of that many rows.
+    """Class shares of unlabelled rows z, as good as a count of ``rows`` rows.
 
-    Attributes
-    ----------
-    z : array of shape (n, K)
-        The unlabelled rows; -inf where a class is masked.
-    shares : array of shape (K,)
-    rows : float
+    A logit of -inf is a class that is masked.
     """
 
     z: Floats
@@ -47,23 +43,16 @@ class KnownMix(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """A normal approximation of what labels leave open.
-
-    Attributes
-    ----------
-    centre : array of shape (K + 1,)
-        θ of greatest density.
-    precision, information : arrays of shape (m, m)
-        Of the prior, the class mix included, and of the labels, on the first m parameters, those
-        that P speaks of.
-    evidence : float
-        Log of the probability of the labels under the prior, by Laplace's approximation.
-    """
+    """A normal approximation of what labels leave open, on the parameters that P speaks of."""
 
     centre: Floats
+    """θ of greatest density, of shape (K + 1,)."""
     precision: Floats
+    """That of the prior, the class mix included."""
     information: Floats
+    """That of the labels."""
     evidence: float
+    """Log of the probability of the labels under the prior, by Laplace's approximation."""
 
 
 def fit_around(
@@ -80,8 +69,6 @@ def fit_around(
 
     A logit of -inf is a class that is impossible in its row. ``robustness`` is β.
     """
-    from scipy.optimize import minimize
-
     free = len(precision)
     filled = np.where(np.isneginf(z), 0.0, z)
     w = np.ones(len(labels)) if weight is None else weight
