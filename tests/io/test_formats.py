@@ -240,7 +240,7 @@ def test_every_column_of_a_table_is_carried_as_it_stands(tmp_path, logits, sourc
 
 
 def test_columns_of_several_blocks_stay_with_their_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("temperance.io.table.BLOCK", 2 * 7)  # seven rows
+    monkeypatch.setattr("temperance.io.table.WRITTEN_ELEMENTS", 2 * 7)  # seven rows
     z = np.random.default_rng(0).normal(size=(50, 2))
     frame = pd.DataFrame({"logit_0": z[:, 0], "logit_1": z[:, 1], "row": np.arange(50)})
     whole, days = pa.Table.from_pandas(frame), tmp_path / "days"  # a directory of two files

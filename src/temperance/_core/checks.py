@@ -32,7 +32,7 @@ from temperance._core.arrays import (
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 COARSEST = 2**-7  # bfloat16 probabilities, float32 to NumPy, sum to 1 within this
 EXACT, NEARLY, PERCENTAGES = "probabilities", "rounded probabilities", "percentages"
-FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
+NO_LOGITS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
 DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
 MAX_ROUNDING = 0.1  # rounding moves the sum of a row up by less
 KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
@@ -204,7 +204,7 @@ class BlockCheck:
         self.name = name
         self.rows = 0
         self._start = start
-        self._forms = FORMS
+        self._forms = NO_LOGITS
         self._falling = self._rising = True
 
     def see(self, block: Array, *, values: bool = True) -> None:

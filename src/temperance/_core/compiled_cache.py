@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 VARIABLE = "NUMBA_CACHE_DIR"
-PRIVATE = 0o700
+PRIVATE_MODE = 0o700
 
 
 def find_cache() -> bool:
@@ -56,7 +56,7 @@ def _temporary_places() -> list[Path]:
 def _is_private(place: Path) -> bool:
     """Return whether a directory belongs to this user alone; make it where it is not there."""
     try:
-        place.mkdir(mode=PRIVATE, exist_ok=True)
+        place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         found = place.lstat()
     except OSError:
         return False

@@ -33,7 +33,7 @@ from temperance.data.given import fingerprint
 from temperance.io import artefact as artefacts
 from temperance.io import formats
 
-REFUSED = "{} holds a refused calibration: {}"
+REFUSED_NOTE = "{} holds a refused calibration: {}"
 
 
 app = App(
@@ -225,7 +225,7 @@ def apply(
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     content = "either" if probabilities else "logits"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep, content=content)
-    inputs.check_same_classes(held, rows, map.name)
+    inputs.check_classes_of_map(held, rows, map.name)
     wide = np.result_type(rows.logits.dtype, np.float32)  # in half precision no row sums to 1
 
     def function(logits: NDArray[Any]) -> NDArray[Any]:
@@ -237,7 +237,7 @@ def apply(
     if out.suffix.lower() == ".csv":  # a CSV file has no place for class names
         output.note_columns("prob" if probabilities else "logit", rows.classes)
     if held.refused:
-        output.note(REFUSED.format(map, held.refused))
+        output.note(REFUSED_NOTE.format(map, held.refused))
     return int(bool(held.refused))
 
 
@@ -271,7 +271,7 @@ def evaluate(
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
     if held is not None and map is not None:
-        inputs.check_same_classes(held, rows, map.name)
+        inputs.check_classes_of_map(held, rows, map.name)
     with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)
@@ -287,7 +287,7 @@ def evaluate(
     output.note_doubts(gates)
     refused = held.refused if held is not None else ""
     if refused:
-        output.note(REFUSED.format(map, refused))
+        output.note(REFUSED_NOTE.format(map, refused))
     return int(bool(refused or failed))
 
 

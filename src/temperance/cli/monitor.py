@@ -28,8 +28,8 @@ app = App(
     help="Watch a model in use: estimates, alarms and proposals for each window of rows.",
     help_epilogue=EXAMPLES["monitor"],
 )
-SHOWN = 12  # windows and alarms that are listed
-MARKS = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
+WINDOWS_LISTED = 12  # windows and alarms that are listed
+ALARM_STYLES = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
 State = Annotated[Path, Parameter(help="What 'temperance monitor start' has begun.")]
 
 
@@ -184,7 +184,7 @@ def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLA
     if json:
         output.show_json({"windows": [asdict(w) for w in windows], "history": held.history})
     else:
-        _show(windows[-SHOWN:], windows[-1:])
+        _show(windows[-WINDOWS_LISTED:], windows[-1:])
     return int(any(one.alarms for one in windows[-1:]))
 
 
@@ -306,9 +306,9 @@ def _show(windows: list[Window], ringing: list[Window]) -> None:
     ]
     output.table(header, rows)
     alarms = [alarm for window in ringing for alarm in window.alarms]
-    for alarm in alarms[:SHOWN]:
+    for alarm in alarms[:WINDOWS_LISTED]:
         output.say()
-        output.say(f"{alarm.severity} alarm, {alarm.text}", MARKS[alarm.severity])
+        output.say(f"{alarm.severity} alarm, {alarm.text}", ALARM_STYLES[alarm.severity])
         output.say(in_options(alarm.advice), indent=6)
-    if len(alarms) > SHOWN:
-        output.say(f"{len(alarms) - SHOWN} more alarms: see --json, or the report.")
+    if len(alarms) > WINDOWS_LISTED:
+        output.say(f"{len(alarms) - WINDOWS_LISTED} more alarms: see --json, or the report.")

@@ -23,9 +23,9 @@ from temperance.report.texts import (
     to_do,
 )
 
-WIDEST = 100  # characters of a line
-COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
-MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
+LINE_WIDTH = 100  # characters of a line
+VERDICT_COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
+FINDING_COLOURS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
 
 
 def show_json(facts: Any) -> None:
@@ -53,7 +53,7 @@ def working(what: str) -> AbstractContextManager[Any]:
 
 def say(text: str = "", style: str | None = None, indent: int = 0) -> None:
     """Print a paragraph, as wide as the terminal allows but no wider than is easily read."""
-    width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+    width = min(LINE_WIDTH, shutil.get_terminal_size((LINE_WIDTH, 24)).columns)
     margin = " " * indent
     folded = textwrap.fill(
         printable(text),
@@ -105,7 +105,7 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 
 def show_calibration(calibration: Any) -> None:
     """Print the verdict, what it means, the estimates and the findings."""
-    say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
+    say(f"Verdict: {calibration.verdict}", f"bold {VERDICT_COLOURS[calibration.verdict]}")
     say(to_do(calibration))
     say(meaning(calibration))
     say(sampling(calibration))
@@ -124,7 +124,7 @@ def show_findings(findings: Sequence[Any]) -> None:
     say()
     for finding in findings:
         title = in_options(finding.title)
-        say(f"{finding.code} {finding.severity}: {title}", MARKS[finding.severity])
+        say(f"{finding.code} {finding.severity}: {title}", FINDING_COLOURS[finding.severity])
         say(in_options(finding.advice), indent=6)
 
 

@@ -17,27 +17,13 @@ from numpy.typing import NDArray
 from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
 from temperance.data.convert import logits_of
-from temperance.io.atomic import check_target, replacing
+from temperance.io.atomic import replacing
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.csv import read_csv, write_csv
-from temperance.io.npy import read_array, read_npy, read_npz, write_npy, write_npz
+from temperance.io.npy import read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
 from temperance.io.table import Content, Keep, Table
 from temperance.io.tensors import read_safetensors, write_safetensors
-
-__all__ = [
-    "FORMATS",
-    "Content",
-    "Keep",
-    "Table",
-    "check_format",
-    "check_target",
-    "is_table",
-    "read",
-    "read_array",
-    "replacing",
-    "write",
-]
 
 FORMATS = {
     ".npz": (read_npz, write_npz),

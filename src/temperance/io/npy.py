@@ -23,7 +23,7 @@ from temperance._core.files import decoding, opened
 from temperance.io.columns import array_of, spelled
 from temperance.io.table import Content, Keep, Table, check_expansion
 
-KEYS = ("logits", "labels", "classes", "prior", "groups")
+ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 ZIP = "a NumPy .npz file, a zip of arrays"
@@ -156,7 +156,7 @@ def write_npz(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, nam
     with zipfile.ZipFile(file, "w") as archive:
         with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
             _write_array(member, blocks, table.logits.shape)
-        for key in KEYS[1:]:
+        for key in ARRAYS[1:]:
             value = getattr(table, key)
             if value is not None:
                 buffer = io.BytesIO()

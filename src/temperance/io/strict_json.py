@@ -8,7 +8,7 @@ from typing import Any
 
 from temperance._core.checks import InputError
 
-DIGITS = 300  # of an integer; more would not fit a float
+MAX_DIGITS = 300  # of an integer; more would not fit a float
 
 
 def parse(data: bytes | str) -> Any:
@@ -55,7 +55,7 @@ def _no_constant(name: str) -> float:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise InputError(f"holds an integer of {len(digits):,} digits")
     return int(digits)
 

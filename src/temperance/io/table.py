@@ -13,7 +13,7 @@ from temperance._core.checks import InputError, check_classes, check_labels, che
 
 Keep = Literal["labels", "logits", "columns"]
 Content = Literal["logits", "probabilities", "either"]
-BLOCK = 1 << 18  # elements that are read, mapped or written together
+WRITTEN_ELEMENTS = 1 << 18  # elements that are read, mapped or written together
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 
@@ -83,7 +83,7 @@ class Table:
 
     def mapped(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """Yield ``function`` of the logits, some rows at a time."""
-        size = max(1, BLOCK // self.logits.shape[1])
+        size = max(1, WRITTEN_ELEMENTS // self.logits.shape[1])
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
 

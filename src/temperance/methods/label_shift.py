@@ -27,8 +27,8 @@ from temperance.data.types import LogitsLike, SourceLike
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
 
-METHODS = ("em", "bbse", "rlls")
-MAX_SWEEPS = 2_000  # of EM
+PRIOR_METHODS = ("em", "bbse", "rlls")
+MAX_EM_SWEEPS = 2_000  # of EM
 EM_TOLERANCE = 1e-9  # sum of changes of the class shares at which EM ends
 CONFIDENCE = 0.05  # level of the bound on the sampling error of C in RLLS
 
@@ -73,7 +73,7 @@ def estimate_prior(
     >>> tp.estimate_prior(z, (z_old, y_old)).round(1)
     array([0.2, 0.8])
     """
-    check_choice(method, METHODS, "method")
+    check_choice(method, PRIOR_METHODS, "method")
     z, (s, y) = read_both(target_logits, source, seed)
     p, ps = _calibrated(z, s, y)
     share = np.bincount(y, minlength=p.shape[1]) / len(y)
@@ -104,7 +104,7 @@ def _em(p: Floats, share: Floats) -> Floats:
     ratio = p / np.maximum(share, 1e-12)
     ratio[:, share == 0] = 0.0  # a class without source rows is not identified
     q = share.copy()
-    for _ in range(MAX_SWEEPS):
+    for _ in range(MAX_EM_SWEEPS):
         new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
         new /= new.sum()
         done = np.abs(new - q).sum() < EM_TOLERANCE

@@ -42,13 +42,13 @@ def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
     return of_mean(rows, "brier", 1 / rows.n_classes if per_class else 1.0)
 
 
-def of_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of bins of equal width."""
     o = gather(rows)
     return _gaps(o, binned.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
 
 
-def of_adaptive_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_adaptive_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of bins of equal mass."""
     o = gather(rows)
     edges = binned.Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).edges
@@ -71,7 +71,7 @@ def _gaps(o: Outcomes, place: NDArray[np.intp], share: Floats, n_bins: int) -> S
     return Sums(_sparse(gap * share, place, n_bins), o.mass, finish=None, norm=True)
 
 
-def of_classwise_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_classwise_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of the bins of all classes, divided by their number."""
     parts = rows.reduce(partial(_class_gaps, n_bins=n_bins))
     gap, place, weight = (np.concatenate(part) for part in parts)

@@ -12,9 +12,9 @@ from temperance._core import checks
 from temperance.data import as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes
-from temperance.metrics.binned import Bins, unit_edges
+from temperance.metrics.binned import N_BINS, Bins, unit_edges
 
-SUMS = ("n", "correct_sum", "nll_sum", "brier_sum", "bins")
+ADDED = ("n", "correct_sum", "nll_sum", "brier_sum", "bins")
 
 
 @final
@@ -54,7 +54,7 @@ class Evaluation:
         if not isinstance(other, Evaluation):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
         checks.check_same_classes(other.n_classes, self.n_classes, "the evaluation to add")
-        sums = (getattr(self, name) + getattr(other, name) for name in SUMS)
+        sums = (getattr(self, name) + getattr(other, name) for name in ADDED)
         return Evaluation(self.n_classes, *sums)
 
     def __radd__(self, other: object) -> Evaluation:
@@ -115,7 +115,7 @@ def evaluate(
     labels: LabelsLike | None = None,
     sample_weight: WeightsLike | None = None,
     *,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     classes: Sequence[object] | None = None,
 ) -> Evaluation:
     """Return accuracy, NLL, Brier score and ECE from one pass over the rows.

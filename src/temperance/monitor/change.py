@@ -39,9 +39,9 @@ ALLOWED = 1.0  # standard errors per window that are let pass: changes of intere
 TOLERATED = 0.01  # change of a mean rank (0.5 at home) that does not matter, however certain
 TOLERATED_MIX = 0.05  # change of a class mix that does not matter: Cohen's w (0.1 is small)
 OVERSHOOT = 1.166  # of Siegmund's formula
-SHORT = 1.1  # the formula gives 6 % too little time at k = 1, by simulation
+SIEGMUND_SHORTFALL = 1.1  # the formula gives 6 % too little time at k = 1, by simulation
 LEAST_COUNT = 5  # expected rows of a class; rarer classes count together
-MOST_CLASSES = 100  # for which ranks are kept by class
+CLASSES_RANKED = 100  # for which ranks are kept by class
 NOTABLE = 2.0  # standard errors from which a class is named
 
 
@@ -124,7 +124,7 @@ class Ranks:
     def _tally(self, numbers: dict[str, Vector], predicted: NDArray[np.intp]) -> Tally:
         k = self._source.rows.n_classes
         ranks = {name: self._rank(name, values) for name, values in numbers.items()}
-        by_class = np.bincount(predicted, ranks["confidence"], k) if k <= MOST_CLASSES else []
+        by_class = np.bincount(predicted, ranks["confidence"], k) if k <= CLASSES_RANKED else []
         return Tally(
             float(len(predicted)),
             {name: float(u.sum()) for name, u in ranks.items()},
@@ -149,7 +149,7 @@ def threshold(time: float) -> float:
     """Return h of a sum of standard normal numbers less 1 that rings once in that many windows."""
 
     def short_of(b: float) -> float:
-        return (np.exp(2 * b) - 2 * b - 1) / 2 - SHORT * time
+        return (np.exp(2 * b) - 2 * b - 1) / 2 - SIEGMUND_SHORTFALL * time
 
     return max(float(brentq(short_of, 1e-3, 40.0)) - OVERSHOOT, 0.0)  # pyright: ignore[reportArgumentType]
 

@@ -117,8 +117,8 @@ def _applied(calibration: Map | Calibration, logits: object) -> Any:
 # ---------------------------------------------------------------------- accuracy against confidence
 
 
-CELLS = 200
-NARROWEST, WIDEST = 0.02, 0.05  # a bandwidth that draws neither noise nor a mere mean
+DRAWN = 200
+MIN_SIGMA, MAX_SIGMA = 0.02, 0.05  # a bandwidth that draws neither noise nor a mere mean
 FEWEST = 10  # rows within σ, below which nothing is drawn
 
 
@@ -178,7 +178,7 @@ class ReliabilityDisplay(Display):
         curves = [_measure(z, labels, *options) for z in sets.values()]
         columns = {name: np.concatenate([curve[name] for curve in curves]) for name in curves[0]}
         errors = {name: ece(z, labels) for name, z in sets.items()}
-        return cls({"curve": np.repeat(list(sets), CELLS)} | columns, errors)
+        return cls({"curve": np.repeat(list(sets), DRAWN)} | columns, errors)
 
     def _draw(self, ax: Axes) -> None:
         columns = self.frame()
@@ -214,32 +214,33 @@ def _measure(
 
         accuracy(t) = Σ_i K_σ(t, f_i) y_i / Σ_i K_σ(t, f_i)    density(t) = (1/n) Σ_i K_σ(t, f_i)
 
-    σ is the smooth calibration error, kept between `NARROWEST` and `WIDEST`. Where fewer than
-    `FEWEST` rows are within σ, there is no curve.
+    σ is the smooth calibration error, kept between `MIN_SIGMA` and `MAX_SIGMA`. Where fewer
+    than `FEWEST` rows are within σ, there is no curve.
     """
     o = gather(as_labelled_rows(logits, labels))
-    place, share = split_between_cells(o.confidence, CELLS)
+    place, share = split_between_cells(o.confidence, DRAWN)
 
     def on_grid(weight: Floats) -> Floats:
-        cells: Any = np.bincount(place.ravel(), (share * weight).ravel(), CELLS)
+        cells: Any = np.bincount(place.ravel(), (share * weight).ravel(), DRAWN)
         return cells
 
     def accuracy_of(weight: Floats) -> Floats:
         right, mass = (smoothed(on_grid(w), sigma) for w in (weight * o.correct, weight))
         return np.clip(right / np.maximum(mass, 1e-9), 0, 1)
 
-    sigma = float(np.clip(fixed_point(on_grid(o.correct - o.confidence) / o.n), NARROWEST, WIDEST))
+    error = fixed_point(on_grid(o.correct - o.confidence) / o.n)
+    sigma = min(max(error, MIN_SIGMA), MAX_SIGMA)
     units = group_numbers(groups, o.n)
     counts = (w for drawn in draw_counts(int(units.max()) + 1, n_resamples, rng) for w in drawn)
     draws = [accuracy_of(w[units].astype(np.float64)) for w in counts]
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     every = np.ones(o.n)
-    grid = (np.arange(CELLS) + 0.5) / CELLS
+    grid = (np.arange(DRAWN) + 0.5) / DRAWN
     ordered = np.sort(o.confidence)
     near = np.searchsorted(ordered, grid + sigma) - np.searchsorted(ordered, grid - sigma)
     curve = {"accuracy": accuracy_of(every), "low": low, "high": high}
     known = {name: np.where(near >= FEWEST, v, np.nan) for name, v in curve.items()}
-    return {"confidence": grid} | known | {"density": smoothed(on_grid(every), sigma) * CELLS / o.n}
+    return {"confidence": grid} | known | {"density": smoothed(on_grid(every), sigma) * DRAWN / o.n}
 
 
 # ------------------------------------------------------------------------- histograms of confidence
@@ -516,7 +517,7 @@ def _ticks(low: float, high: float) -> Floats:
 # ----------------------------------------------------------------------------- the objective of UTS
 
 
-POINTS = 121
+OBJECTIVE_POINTS = 121
 
 
 @final
@@ -540,7 +541,7 @@ class ObjectiveDisplay(Display):
         """Evaluate the objective of all rows at once over the whole range of the search."""
         rows = as_rows(target_logits, name="target_logits")
         q = checks.check_prior(prior, rows.n_classes)
-        grid = np.geomspace(*EXPONENTS, POINTS)
+        grid = np.geomspace(*EXPONENTS, OBJECTIVE_POINTS)
         value = weight_objective(rows, Shortfall.of(rows, q, shrink_to=BAG_ROWS), form)(grid)
         return cls({"inverse_w": grid, "objective": value})
 

@@ -54,7 +54,7 @@ def polyline(xs: Sequence[float], ys: Sequence[float], look: str) -> Mark:
     return lambda x, y: _stretched(f'<polyline class="{look}" points="{_points(xs, ys, x, y)}"/>')
 
 
-def area(xs: Sequence[float], low: Sequence[float], high: Sequence[float], look: str) -> Mark:
+def shaded(xs: Sequence[float], low: Sequence[float], high: Sequence[float], look: str) -> Mark:
     """Return the area between two lines."""
     around, ends = [*xs, *xs[::-1]], [*high, *low[::-1]]
     return lambda x, y: _stretched(

@@ -24,7 +24,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK = "#1f2328"  # replaced by currentColor in an SVG
 COLUMN = 3.4  # inches: one column of a two-column paper, where 8 point is still legible
-MAX_NAME_LENGTH = 24  # characters of a class name in a figure
+MAX_LABEL_LENGTH = 24  # characters of a class name in a figure
 
 RC: dict[str, Any] = {
     "figure.facecolor": "none",
@@ -86,7 +86,7 @@ def ink() -> str:
 def short(name: object) -> str:
     """Return a class name, cut to the length that fits a figure."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
-    return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
+    return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1] + "…"
 
 
 def svg_of(figure: Figure, *, standalone: bool) -> str:

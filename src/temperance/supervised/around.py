@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 from temperance._core.arrays import Floats, softmax_at
 
 FURTHEST = 6.0  # of log T from its centre
-TINY = 1e-300
+TINY_PROBABILITY = 1e-300
 
 
 class KnownMix(NamedTuple):
@@ -119,7 +119,7 @@ class _MixLikelihood:
     def _means(self, theta: Floats) -> tuple[float, Floats, Floats]:
         t = float(np.exp(theta[0]))
         p = softmax_at(self.mix.z, t, theta[1:])
-        return t, p, np.maximum(p.mean(axis=0), TINY)
+        return t, p, np.maximum(p.mean(axis=0), TINY_PROBABILITY)
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Return minus the log likelihood of the mix, and its gradient."""
@@ -144,7 +144,7 @@ class _MixLikelihood:
 def _loss(p: Floats, labels: NDArray[np.int64], beta: float) -> tuple[Floats, Floats]:
     """Return the loss of each row and its slopes in the logits."""
     place = np.arange(len(labels))
-    right = np.maximum(p[place, labels], TINY)
+    right = np.maximum(p[place, labels], TINY_PROBABILITY)
     if beta == 0:
         slopes = p.copy()
         slopes[place, labels] -= 1

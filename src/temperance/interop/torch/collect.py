@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, final, overload
 
 import torch
@@ -163,16 +164,14 @@ def stream_logits(
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class LogitStream:
     """The logits of a model over a loader, computed anew on each pass; see `stream_logits`."""
 
-    def __init__(
-        self, model: nn.Module, loader: Iterable[Any], device: torch.device | None, step: Step
-    ) -> None:
-        self.model = model
-        self.loader = loader
-        self.device = device
-        self.step = step
+    model: nn.Module
+    loader: Iterable[Any]
+    device: torch.device | None
+    step: Step
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
