@@ -22,7 +22,7 @@ Array = Any
 Floats = NDArray[np.float64]
 
 NUMBERS = (list, tuple, int, float, memoryview)
-"""What Python itself has for numbers, and NumPy reads."""
+"""Types of Python itself that hold numbers and that NumPy reads."""
 
 
 def is_numpy(x: object) -> TypeGuard[NDArray[Any]]:

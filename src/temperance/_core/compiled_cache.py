@@ -1,4 +1,4 @@
-"""Where compiled code is kept, so that a machine compiles it once and not every process.
+"""The directory of compiled code, so that a machine compiles it once and not every process.
 
 Numba keeps machine code beside the module, or in the cache of the user. A read-only installation
 with a read-only home has neither; there the temporary directory serves, in a directory that only

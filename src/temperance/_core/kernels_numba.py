@@ -310,7 +310,7 @@ def sums_of_rows(
 def sums_of_short_rows(
     z: Reals, start: int, work: Work, predicted: Integers, s: Floats, squares: Floats
 ) -> None:
-    """Write the same of rows of few classes, class by class: a vector then holds several rows."""
+    """Write the sums of rows of few classes, class by class: a vector holds several rows."""
     u, _, tops, shifts = work
     count, x = min(tops.size, z.shape[0] - start), u.reshape(z.shape[1], tops.size)
     for i in range(count):

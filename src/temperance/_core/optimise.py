@@ -70,7 +70,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Where a solver stopped: the point, its value, and whether it converged."""
+    """The point at which a solver stopped, its value, and whether the solver converged."""
 
     x: float
     value: float

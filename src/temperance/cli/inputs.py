@@ -146,7 +146,7 @@ def _json(path: Path) -> Any:
 
 
 class Held(NamedTuple):
-    """What an artefact holds for new rows."""
+    """The map of an artefact, and the classes of the rows that it is for."""
 
     map: Map
     classes: list[str] | None

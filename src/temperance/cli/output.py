@@ -1,4 +1,4 @@
-"""What a person or a program sees: tables on a terminal, plain text in a pipe, JSON on demand."""
+"""Output for a person or a program: tables on a terminal, plain text in a pipe, JSON on demand."""
 
 from __future__ import annotations
 

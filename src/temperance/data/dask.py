@@ -100,7 +100,7 @@ def _parts(values: Any, n: int) -> list[Any]:
 
 
 class Place(NamedTuple):
-    """What a worker must know of a partition to check it, and to say where something is wrong."""
+    """Names, classes and first row of a partition, for the checks and messages of a worker."""
 
     n_classes: int
     classes: Sequence[object] | None

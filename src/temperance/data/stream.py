@@ -165,7 +165,7 @@ def _columns(item: Any, name: str) -> tuple[Any, Any, Any]:
 
 
 def _is_empty(z: Any) -> bool:
-    """Whether a block has no rows: a partition, or a batch, of which nothing was left."""
+    """Return whether a block, such as a partition or a batch, has no rows."""
     return len(getattr(z, "shape", ())) == 2 and z.shape[0] == 0
 
 

@@ -30,7 +30,7 @@ ZIP = "a NumPy .npz file, a zip of arrays"
 
 
 class Header(NamedTuple):
-    """What stands before the numbers of an array."""
+    """Header of an array: shape, order, type of the numbers, and its own length."""
 
     shape: tuple[int, ...]
     fortran: bool

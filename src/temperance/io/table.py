@@ -1,4 +1,4 @@
-"""What a file of logits holds, whatever its format."""
+"""The content of a file of logits, whatever its format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table:
     """Rows of logits with what is known about them."""
 
     logits: NDArray[Any]
-    """Of shape (n, K); a memory map where the format allows it, not read before it is needed."""
+    """Array (n, K); a memory map where the format allows it, not read before it is needed."""
     labels: NDArray[Any] | None = None
     """Class indices, or names that ``classes`` lists."""
     classes: list[str] | None = None
@@ -31,9 +31,9 @@ class Table:
     groups: NDArray[Any] | None = None
     """Patient, lesion, video or site of each row."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """What else a table holds, as it stands, to be written again; labels and groups among them."""
+    """Other columns, as they stand, to be written again; labels and groups among them."""
     in_front: int = 0
-    """How many of these columns stand before the logits."""
+    """Number of other columns that stand before the logits."""
 
     def __post_init__(self) -> None:
         check_logits(self.logits)

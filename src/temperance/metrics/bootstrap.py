@@ -233,7 +233,7 @@ CURVES: dict[Any, Callable[[Outcomes, NDArray[np.intp]], float]] = {
 
 
 def _table(*columns: object) -> tuple[Any, ...]:
-    """What a metric that is not ours is called with: arrays of the user's own kind."""
+    """Arguments of a metric that is not ours: arrays of the user's own kind."""
     if isinstance(columns[0], Rows):
         blocks = zip(*columns[0].blocks(), strict=True)
         given = (column for column in blocks if column[0] is not None)

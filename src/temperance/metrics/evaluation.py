@@ -20,7 +20,7 @@ ADDED = ("n", "correct_sum", "nll_sum", "brier_sum", "bins")
 @final
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model did on some rows; ``+`` adds the rows of another evaluation.
+    """Sums of scores of a model over some rows; ``+`` adds the rows of another evaluation.
 
     Attributes
     ----------

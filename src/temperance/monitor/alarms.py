@@ -1,4 +1,4 @@
-"""What rings: a limit that is broken, a change, or a refusal."""
+"""Alarms: a limit that is broken, a change, or a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEANS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model in use has to keep to.
+    """Limits of accuracy, calibration error and recall for a model in use.
 
     Parameters
     ----------

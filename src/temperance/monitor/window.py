@@ -39,7 +39,7 @@ SHARED = ("classes", "prior", "prior_low", "prior_high", "prior_kind")  # by all
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is estimated of the map in use on some rows, with 90 % intervals.
+    """Estimates of the map in use on some rows, with 90 % intervals.
 
     Attributes
     ----------

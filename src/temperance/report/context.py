@@ -132,7 +132,7 @@ def _shortened(value: Any) -> Any:
 
 
 class Histogram(NamedTuple):
-    """How sure the model is, row by row, with its mean and how often it is right."""
+    """Counts of rows by confidence, with the mean confidence and the accuracy."""
 
     name: str
     look: str

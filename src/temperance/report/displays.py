@@ -386,7 +386,7 @@ def _at_coverages(logits: LogitsLike, labels: LabelsLike) -> Floats:
 
 @final
 class ShiftCurveDisplay(Display):
-    """How a metric of several methods changes as a shift grows.
+    """A metric of several methods against the severity of a shift.
 
     Columns: method, severity, value, low, high.
 

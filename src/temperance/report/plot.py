@@ -46,7 +46,7 @@ def shares(name: str = "", low: float = 0.0, high: float = 1.0, parts: int = 4) 
 
 
 Mark = Callable[[Axis, Axis], str]
-"""What is drawn between two axes, as SVG; its look is a class of the style sheet."""
+"""SVG as a function of two axes; the look of a mark is a class of the style sheet."""
 
 
 def polyline(xs: Sequence[float], ys: Sequence[float], look: str) -> Mark:

@@ -48,9 +48,9 @@ class Posterior(NamedTuple):
     centre: Floats
     """θ of greatest density, of shape (K + 1,)."""
     precision: Floats
-    """That of the prior, the class mix included."""
+    """Precision of the prior, the class mix included."""
     information: Floats
-    """That of the labels."""
+    """Information of the labels."""
     evidence: float
     """Log of the probability of the labels under the prior, by Laplace's approximation."""
 
@@ -110,7 +110,7 @@ def fit_around(
 
 
 class _MixLikelihood:
-    """What a class mix of unlabelled rows says of θ."""
+    """Likelihood of θ given the class mix of unlabelled rows."""
 
     def __init__(self, mix: KnownMix) -> None:
         self.mix = mix

@@ -68,7 +68,7 @@ class Cholesky:
 
 
 class Kronecker:
-    """The same for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
+    """Coordinates like `Cholesky`'s for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
 
     def __init__(self, h: Floats, s: Floats, c: float) -> None:
         values, self._vectors = np.linalg.eigh(s)
