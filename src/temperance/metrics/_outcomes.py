@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from temperance._core import kernels
 from temperance._core.arrays import Floats, to_numpy
-from temperance._core.kernels_numpy import EvaluationSums
+from temperance._core.sums import EvaluationSums
 from temperance.data import Block, Rows
 
 CONFIDENCE_ROUNDING = 4e-15  # relative rounding error of a confidence, generously

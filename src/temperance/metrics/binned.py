@@ -21,9 +21,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core import checks, kernels
+from temperance._core import checks
 from temperance._core.arrays import Floats, softmax, to_numpy
-from temperance._core.kernels_numpy import bin_index
+from temperance._core.sums import bin_index, bin_sums
 from temperance.data import Block, Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
@@ -79,7 +79,7 @@ class Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
         confidence, correct, weight = _alike(confidence, correct, weight)
         edges = unit_edges(n_bins)
-        sums = kernels.bin_sums(confidence, correct, weight, edges)
+        sums = bin_sums(confidence, correct, weight, edges)
         return cls.from_sums(sums, edges, weighted=weight is not None)
 
     @classmethod
