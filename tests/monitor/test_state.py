@@ -175,6 +175,12 @@ WRONG = {
     "a source that is no archive": (0, with_source(b"nothing")),
     "a source that is no text": (0, lambda r: r.update(source="\u00e9")),
     "one class less": (0, lambda r: r["classes"].pop()),
+    "a mix of no rows": (
+        0,
+        lambda r: r.update(
+            prior={"kind": "about", "rows": 0} | {n: [0.25] * 4 for n in ("value", "low", "high")}
+        ),
+    ),
     "no map in use": (1, without("in_use")),
     "no estimates": (1, without("estimates")),
     "an interval of two": (1, lambda r: r["estimates"]["accuracy"].pop()),

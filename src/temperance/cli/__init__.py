@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, NotIdentified
@@ -87,8 +88,9 @@ def _code_of(error: BaseException) -> int:
         return _complain("the memory is too small for this file: give fewer rows.", BAD)
     if isinstance(error, KeyboardInterrupt):
         return _complain("interrupted; no file was changed.", INTERRUPTED)
+    if isinstance(error, OSError) and error.filename is None:
+        _drop_output()
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD  # as a shell says it: 0 would pass a gate that was missed
     if isinstance(error, OSError) and error.strerror is not None:  # of the machine, not of ours
         name = "the output" if error.filename is None else ascii(os.fsdecode(error.filename))
@@ -102,6 +104,12 @@ def _code_of(error: BaseException) -> int:
         f"it prints with {DEBUG} at the project's issue tracker.",
         DEFECT,
     )
+
+
+def _drop_output() -> None:
+    """Let what could not be written go: the end of the process would fail with it once more."""
+    with suppress(OSError, ValueError):  # a stream of a test has no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(sentence: str, code: int) -> int:

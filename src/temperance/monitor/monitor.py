@@ -527,7 +527,8 @@ def _prior_facts(prior: Prior) -> dict[str, Any]:
 
 def _prior(facts: dict[str, Any]) -> Prior:
     value, low, high = (np.array(facts[name], float) for name in ("value", "low", "high"))
-    return Prior(value, facts["kind"], low, high, facts["rows"] or np.inf)
+    rows = np.inf if facts["rows"] is None else check_number(facts["rows"], "rows", low=1)
+    return Prior(value, facts["kind"], low, high, rows)
 
 
 def _packed(sample: LabelledSample) -> str:
