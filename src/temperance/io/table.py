@@ -1,4 +1,4 @@
-"""What a file of logits holds, whatever its format."""
+"""The content of a file of logits, whatever its format."""
 
 from __future__ import annotations
 
@@ -13,40 +13,27 @@ from temperance._core.checks import InputError, check_classes, check_labels, che
 
 Keep = Literal["labels", "logits", "columns"]
 Content = Literal["logits", "probabilities", "either"]
-BLOCK = 1 << 18  # elements that are read, mapped or written together
+WRITTEN_ELEMENTS = 1 << 18  # elements that are read, mapped or written together
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of logits with what is known about them.
-
-    Attributes
-    ----------
-    logits : array of shape (n, K)
-        A memory map where the format allows it: nothing is read before it is needed.
-    labels : array of shape (n,), optional
-        Class indices, or names that ``classes`` lists.
-    classes : list of str, optional
-        Names of the columns.
-    prior : array of shape (K,), optional
-        Class mix that goes with the rows.
-    groups : array of shape (n,), optional
-        Patient, lesion, video or site of each row.
-    columns : dict of columns of length n
-        What else a table holds, as it stands, to be written again; labels and groups among them.
-    in_front : int
-        How many of these columns stand before the logits.
-    """
+    """Rows of logits with what is known about them."""
 
     logits: NDArray[Any]
+    """Array (n, K); a memory map where the format allows it, not read before it is needed."""
     labels: NDArray[Any] | None = None
+    """Class indices, or names that ``classes`` lists."""
     classes: list[str] | None = None
     prior: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
+    """Patient, lesion, video or site of each row."""
     columns: dict[str, Any] = field(default_factory=dict)
+    """Other columns, as they stand, to be written again; labels and groups among them."""
     in_front: int = 0
+    """Number of other columns that stand before the logits."""
 
     def __post_init__(self) -> None:
         check_logits(self.logits)
@@ -96,7 +83,7 @@ class Table:
 
     def mapped(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """Yield ``function`` of the logits, some rows at a time."""
-        size = max(1, BLOCK // self.logits.shape[1])
+        size = max(1, WRITTEN_ELEMENTS // self.logits.shape[1])
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
 
