@@ -67,7 +67,7 @@ def _bias_error(scene, prior):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_count_that_agrees_with_the_source_confirms_the_source_mix(seed):
-    """Offsets move the class means, the mix stays: 100 counted rows lead as far as the mix itself."""
+    """Offsets move class means, the mix stays: 100 rows lead as far as the mix itself."""
     rng = np.random.default_rng(seed)
     scene = scenes.shifted(offset=rng.normal(0, 0.4, 10), seed=seed)
     count = rng.multinomial(100, scene.prior) / 100
