@@ -187,23 +187,23 @@ classes, because one fit of a hundred takes half a minute, and cells not run yet
 
 
 COST = """\
-A LeNet-5 or a small CIFAR-10 network takes about two minutes of one core to train, and a panel of a
-figure one or two. What is there already is not run again."""
+A LeNet-5 takes about two minutes of one free core to train, a small CIFAR-10 network four, SVI
+on it six, and a panel of a figure one or two. What is there already is not run again."""
 # Lines of the paper that are not complete here, and what each needs.
 OPEN = {
     "Table 1: SVHN DenseNet-100, CIFAR-100 WideResNet-40-4": (
         "logits of such networks, or a GPU; the tables below name file and command"
     ),
-    "Figure 3 and combinations on CIFAR-10, with SVI within 3 points of one network": (
-        "ten members, ll-Dropout and SVI of the recipe that MNIST has, an hour of one core; "
-        "`temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
+    "Figure 3 and combinations on CIFAR-10: one network five times, ten members and ll-Dropout of "
+    "today's training, which SVI has already": (
+        "an hour of one core; `temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
     ),
     "All records from one revision": (
         "two to three hours of one core; `temperance-lab reproduce all --data DIR` into an empty "
         "directory. A test lane measures cheap rows again"
     ),
     "Attacked pictures on CIFAR-10": (
-        "five small networks and ten minutes of one core; `temperance-lab reproduce foreign "
+        "five small networks and eight minutes of one core; `temperance-lab reproduce foreign "
         "--cells CIFAR10-attacked --data DIR`"
     ),
     "Supplement: ResNet-152 on ImageNet": (

@@ -74,7 +74,7 @@ EXPERIMENTS = {
     ),
     "probabilistic": Experiment(
         "Figure 3: probabilistic methods",
-        (*probabilistic.POSTHOC, *probabilistic.BASELINES),
+        (*probabilistic.POSTHOC, *probabilistic.BASELINES, *probabilistic.NEIGHBOURS),
         partial(probabilistic.groups, "probabilistic"),
         tuple(probabilistic.SETTINGS),
     ),

@@ -13,6 +13,7 @@ from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, sto
 from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
 from temperance_lab.reproduce.figures import FIGURES, draw
 from temperance_lab.reproduce.paper_rows import ROWS
+from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
 from temperance_lab.reproduce.record import write
 from temperance_lab.reproduce.size import SHIFTED
 
@@ -205,4 +206,6 @@ def not_asked(name, group):
         return {"BBQ"} if group.startswith(("Birds", "CIFAR100")) else set()
     if name == "sample-size":
         return {"ATS"} if group in SHIFTED else {"prior-matched", "TS-Target"}
+    if name == "probabilistic":
+        return set() if group in PAPER else set(NEIGHBOURS)
     return set()
