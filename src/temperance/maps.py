@@ -33,9 +33,10 @@ class Map(ABC):
     kind: ClassVar[str]
 
     @property
-    @abstractmethod
     def n_classes(self) -> int | None:
         """Return the number of classes that the map was fitted for; None when any will do."""
+        bias: Floats | None = getattr(self, "bias", None)
+        return None if bias is None else len(bias)
 
     @abstractmethod
     def _apply(self, z: Array) -> Array: ...
@@ -105,11 +106,6 @@ class Temperature(Map):
     def __post_init__(self) -> None:
         object.__setattr__(self, "temperature", check_temperature(self.temperature))
 
-    @property
-    def n_classes(self) -> int | None:
-        """Return None: a temperature serves any number of classes."""
-        return None
-
     def _apply(self, z: Array) -> Array:
         return z / self.temperature
 
@@ -134,11 +130,6 @@ class BiasedTemperature(Map):
         object.__setattr__(self, "temperature", check_temperature(self.temperature))
         _freeze(self, "bias", self.bias, 1)
 
-    @property
-    def n_classes(self) -> int:
-        """Return the number of classes."""
-        return len(self.bias)
-
     def _apply(self, z: Array) -> Array:
         return _affine(z / self.temperature, self.bias)
 
@@ -160,11 +151,6 @@ class VectorMap(Map):
         _freeze(self, "scale", self.scale, 1)
         _freeze(self, "bias", self.bias, 1)
         checks.check_same_classes(len(self.scale), len(self.bias), "scale")
-
-    @property
-    def n_classes(self) -> int:
-        """Return the number of classes."""
-        return len(self.bias)
 
     def _apply(self, z: Array) -> Array:
         return _affine(z * like(self.scale, z), self.bias)
@@ -188,11 +174,6 @@ class MatrixMap(Map):
         _freeze(self, "bias", self.bias, 1)
         checks.check_same_classes(self.weight.shape[0], len(self.bias), "weight rows")
         checks.check_same_classes(self.weight.shape[1], len(self.bias), "weight columns")
-
-    @property
-    def n_classes(self) -> int:
-        """Return the number of classes."""
-        return len(self.bias)
 
     def _apply(self, z: Array) -> Array:
         return _affine(z @ like(self.weight.T, z), self.bias)

@@ -143,7 +143,7 @@ METRICS = {
     "aurc": tp.metrics.aurc,
     "excess_aurc": tp.metrics.excess_aurc,
     "risk_coverage": tp.metrics.risk_coverage,
-    "evaluate": tp.metrics.evaluate,
+    "evaluate": lambda z, y, w: evaluated(tp.metrics.evaluate(z, y, w)),
 }
 METHODS = {
     "uts": lambda z, q, _: tp.fit_uts(z, q),
@@ -163,6 +163,13 @@ METHODS = {
     "confidence, no source": lambda z, *_: tp.estimate_accuracy(z, method="confidence"),
     "match_confidence": lambda z, *_: tp.match_confidence(z, 0.7),
 }
+
+
+def evaluated(found):
+    """Return the sums of an evaluation under the names that the record has for them."""
+    names = ("n_classes", "n", "correct_sum", "nll_sum", "brier_sum")
+    scores = {"weight" if name == "n" else name: getattr(found, name) for name in names}
+    return {"scores": scores, "bins": found.bins}
 
 
 def two_layers(x):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from temperance.io.formats import Table
 
 N, K = 40, 4
 CLASSES = ["cat", "dog", "owl", "elk"]
+read_csv = partial(pd.read_csv, float_precision="round_trip")  # pandas 2 rounds by default
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +240,7 @@ def test_every_column_of_a_table_is_carried_as_it_stands(tmp_path, logits, sourc
 
 
 def test_columns_of_several_blocks_stay_with_their_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("temperance.io.table.BLOCK", 2 * 7)  # seven rows
+    monkeypatch.setattr("temperance.io.table.WRITTEN_ELEMENTS", 2 * 7)  # seven rows
     z = np.random.default_rng(0).normal(size=(50, 2))
     frame = pd.DataFrame({"logit_0": z[:, 0], "logit_1": z[:, 1], "row": np.arange(50)})
     whole, days = pa.Table.from_pandas(frame), tmp_path / "days"  # a directory of two files
@@ -248,7 +250,7 @@ def test_columns_of_several_blocks_stay_with_their_rows(tmp_path, monkeypatch):
     table = formats.read(days, keep="columns")
     for name in ("o.csv", "o.parquet"):
         formats.write(tmp_path / name, table)
-        read = pd.read_csv if name == "o.csv" else pd.read_parquet
+        read = read_csv if name == "o.csv" else pd.read_parquet
         again = read(tmp_path / name)
         np.testing.assert_array_equal(again["logit_1"], z[:, 1])
         np.testing.assert_array_equal(again["row"], np.arange(50))
@@ -315,7 +317,7 @@ def test_probabilities_of_a_table_name_the_answer(tmp_path, logits, labels, suff
     p = softmax(logits.astype(np.float64), axis=1)
     for classes in (CLASSES, None):
         formats.write(path, Table(logits, labels, classes), lambda _: p, "probabilities")
-        frame = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+        frame = read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
         names = np.arange(K) if classes is None else np.array(classes)
         assert frame["prediction"].tolist() == names[p.argmax(axis=1)].tolist()
         np.testing.assert_array_equal(frame["confidence"], p.max(axis=1))

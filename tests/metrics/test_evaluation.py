@@ -155,4 +155,4 @@ def test_what_is_no_evaluation_is_not_added():
         with pytest.raises(TypeError, match="unsupported operand"):
             other + day
     with pytest.raises(tp.InputError, match=r"Evaluation\.to_dict.*'bins'"):
-        metrics.Evaluation.from_dict({"scores": {}})
+        metrics.Evaluation.from_dict({"n": 3})

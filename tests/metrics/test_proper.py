@@ -11,7 +11,6 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 import temperance as tp
 from temperance import metrics
 from temperance._core.checks import LARGEST
-from temperance.metrics import Scores
 
 
 def exact(z, y):
@@ -102,16 +101,16 @@ def test_soft_labels_are_weighted_hard_labels():
     assert metrics.brier(z, soft, per_class=False) == pytest.approx(gap, rel=1e-13)
 
 
-def test_scores_add():
+def test_evaluations_add():
     z, y = logits(300, 4)
     w = np.random.default_rng(3).random(300)
-    whole = metrics.evaluate(z, y, w).scores
-    parts = [metrics.evaluate(z[i], y[i], w[i]).scores for i in (slice(0, 1), slice(1, None))]
+    whole = metrics.evaluate(z, y, w)
+    parts = [metrics.evaluate(z[i], y[i], w[i]) for i in (slice(0, 1), slice(1, None))]
     added = parts[0] + parts[1]
     for name in ("accuracy", "nll", "brier"):
         assert getattr(added, name) == pytest.approx(getattr(whole, name), rel=1e-14)
     with pytest.raises(tp.InputError, match="4 columns"):
-        parts[0] + Scores(5, 1, 1, 0.0, 0.0)
+        parts[0] + metrics.evaluate(*logits(300, 5))
 
 
 def test_needs_labels():

@@ -173,7 +173,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     from temperance.monitor import state
 
     with monkeypatch.context() as patched:
-        patched.setattr(state, "VERSION", 2)
+        patched.setattr(state, "STATE_VERSION", 2)
         tp.Monitor(source=window(400, seed=2)).save(tmp_path / "s")
     with pytest.raises(tp.InputError, match="update temperance"):
         tp.Monitor.load(tmp_path / "s")

@@ -23,13 +23,13 @@ Z = 3 * (1.5 * np.eye(4)[Y] + RNG.normal(size=(3000, 4)))  # logits three times 
 PRIOR = np.full(4, 0.25)
 MAP = tp.Temperature(3.0)
 CALIBRATION = tp.calibrate(Z[:2000], PRIOR, (Z[2000:] / 2, Y[2000:]), classes=list("abcd"))
+WITHOUT_PRIOR = tp.calibrate(Z[:2000], source=(Z[2000:] / 2, Y[2000:]))
 
 DISPLAYS = {
     "reliability": displays.ReliabilityDisplay.from_logits(Z, Y, MAP, n_resamples=20),
-    "confidence": displays.ConfidenceDisplay.from_logits(Z, Z / 3, MAP),
-    "confidence of a calibration": displays.ConfidenceDisplay.from_calibration(CALIBRATION),
-    "class mix": displays.ClassMixDisplay.from_logits(Z, PRIOR, MAP),
-    "class mix of a calibration": displays.ClassMixDisplay.from_calibration(CALIBRATION),
+    "confidence": displays.ConfidenceDisplay.from_calibration(CALIBRATION),
+    "class mix": displays.ClassMixDisplay.from_calibration(CALIBRATION),
+    "class mix without a prior": displays.ClassMixDisplay.from_calibration(WITHOUT_PRIOR),
     "risk": displays.RiskCoverageDisplay.from_logits(Z, Y, MAP),
     "risk of a calibration": displays.RiskCoverageDisplay.from_calibration(CALIBRATION),
     "shift": displays.ShiftCurveDisplay(
@@ -37,7 +37,6 @@ DISPLAYS = {
     ),
     "named shift": displays.ShiftCurveDisplay(["fog", "snow"], {"TS": [1, 2]}, "NLL"),
     "temperature": displays.TemperatureDisplay({"a": 1.2, "b": tp.Interval(2.0, 1.5, 30.0)}),
-    "temperature of a calibration": displays.TemperatureDisplay.from_calibration(CALIBRATION),
     "objective": displays.ObjectiveDisplay.from_logits(Z, PRIOR),
 }
 
@@ -80,6 +79,9 @@ def test_text_is_legible_in_a_column(shown):
     ax = shown.plot()
     texts = [t for t in ax.figure.findobj(Text) if t.get_text() and t.get_visible()]
     assert min(t.get_fontsize() for t in texts) >= 7
+    assert not [
+        t.get_text() for t in texts if "$" in t.get_text()
+    ]  # a formula is drawn as its code
     assert ax.figure.get_figwidth() <= 3.5
 
 
@@ -94,13 +96,14 @@ def test_reliability_is_the_accuracy_at_each_confidence():
     p = rng.uniform(0.5, 1, 40_000)
     z = tp.binary_logits(np.log(p / (1 - p)))
     y = rng.random(40_000) < p**2  # right less often than said, by a known curve
-    (curve,) = displays.ReliabilityDisplay.from_logits(z, y.astype(int), n_resamples=50).curves
-    inside = (curve.confidence > 0.6) & (curve.confidence < 0.95)
-    np.testing.assert_allclose(curve.accuracy[inside], curve.confidence[inside] ** 2, atol=0.03)
-    covered = (curve.low <= curve.confidence**2) & (curve.confidence**2 <= curve.high)
+    curve = displays.ReliabilityDisplay.from_logits(z, y.astype(int), n_resamples=50).frame()
+    confidence = curve["confidence"]
+    inside = (confidence > 0.6) & (confidence < 0.95)
+    np.testing.assert_allclose(curve["accuracy"][inside], confidence[inside] ** 2, atol=0.03)
+    covered = (curve["low"] <= confidence**2) & (confidence**2 <= curve["high"])
     assert covered[inside].mean() > 0.7
-    assert np.isnan(curve.accuracy[curve.confidence < 0.4]).all()  # no rows, no curve
-    assert curve.density.mean() == pytest.approx(1, rel=1e-6)
+    assert np.isnan(curve["accuracy"][confidence < 0.4]).all()  # no rows, no curve
+    assert curve["density"].mean() == pytest.approx(1, rel=1e-6)
 
 
 def test_bands_by_group_are_wider():
@@ -108,30 +111,35 @@ def test_bands_by_group_are_wider():
     groups = np.arange(2000) // 100
     y = np.where(rng.random(20)[groups] < 0.5, Y[:2000], (Y[:2000] + 1) % 4)
     by_row, by_group = (
-        displays.ReliabilityDisplay.from_logits(Z[:2000], y, groups=g, n_resamples=100).curves[0]
+        displays.ReliabilityDisplay.from_logits(Z[:2000], y, groups=g, n_resamples=100).frame()
         for g in (None, groups)
     )
-    assert (by_group.high - by_group.low)[-1] > 3 * (by_row.high - by_row.low)[-1]
+    width_by_group, width_by_row = ((c["high"] - c["low"])[-1] for c in (by_group, by_row))
+    assert width_by_group > 3 * width_by_row
 
 
 def test_confidence_counts_as_numpy_does():
-    frame = displays.ConfidenceDisplay.from_logits(Z).frame()
-    p = np.exp(Z - Z.max(axis=1, keepdims=True))
-    counts, _ = np.histogram((p / p.sum(axis=1, keepdims=True)).max(axis=1), 15, (0, 1))
-    np.testing.assert_allclose(frame["target"], counts / 3000)
+    frame = DISPLAYS["confidence"].frame()
+    z = Z[:2000]
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    edges = np.append(frame["from"], frame["to"][-1])
+    counts, _ = np.histogram((p / p.sum(axis=1, keepdims=True)).max(axis=1), edges)
+    np.testing.assert_allclose(frame["target"], counts / 2000)
 
 
 def test_class_mix_is_what_is_predicted():
     frame = DISPLAYS["class mix"].frame()
-    np.testing.assert_allclose(frame["predicted"], np.bincount(Z.argmax(1)) / 3000)
-    np.testing.assert_allclose(frame["calibrated"], frame["predicted"])  # one temperature
+    np.testing.assert_allclose(frame["predicted"], np.bincount(Z[:2000].argmax(1)) / 2000)
+    after = CALIBRATION.predict_proba(Z[:2000]).mean(axis=0)
+    np.testing.assert_allclose(frame["calibrated"], after, atol=1e-3)
+    assert "prior" not in DISPLAYS["class mix without a prior"].frame()
 
 
 def test_of_many_classes_the_most_different_are_drawn():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(5000, 300))
     z[:, 7] += 3
-    many = displays.ClassMixDisplay.from_logits(z, np.full(300, 1 / 300))
+    many = displays.ClassMixDisplay.from_calibration(tp.calibrate(z, np.full(300, 1 / 300)))
     labels = [tick.get_text() for tick in many.plot().get_yticklabels()]
     plt.close("all")
     assert len(labels) == 12
@@ -156,6 +164,11 @@ def test_the_risk_of_a_calibration_has_its_band():
     plt.close("all")
 
 
+def test_a_refused_calibration_has_no_risk_to_draw():
+    with pytest.raises(tp.InputError, match=r"must not be refused"):
+        displays.RiskCoverageDisplay.from_calibration(tp.calibrate(Z[:10], PRIOR))
+
+
 def test_the_objective_has_its_minimum_where_uts_finds_it():
     from temperance.data import as_rows
     from temperance.methods.uts import Shortfall, fit_weight_exponent
@@ -169,8 +182,8 @@ def test_the_objective_has_its_minimum_where_uts_finds_it():
 
 @pytest.mark.parametrize("name", ["<script>", "$\\frac{1}", "x" * 10_000, "line\nbreak", "&amp;"])
 def test_a_strange_class_name_is_only_a_name(name):
-    mix = displays.ClassMixDisplay.from_logits(Z, PRIOR, classes=[name, "b", "c", "d"])
-    svg = mix.to_svg()
+    named = tp.calibrate(Z, PRIOR, classes=[name, "b", "c", "d"])
+    svg = displays.ClassMixDisplay.from_calibration(named).to_svg()
     ET.fromstring(svg)  # noqa: S314
     assert "<script" not in svg
     assert len(svg) < 40_000

@@ -22,7 +22,7 @@ Array = Any
 Floats = NDArray[np.float64]
 
 NUMBERS = (list, tuple, int, float, memoryview)
-"""What Python itself has for numbers, and NumPy reads."""
+"""Types of Python itself that hold numbers and that NumPy reads."""
 
 
 def is_numpy(x: object) -> TypeGuard[NDArray[Any]]:
@@ -87,7 +87,7 @@ def as_floating(array: Array) -> Array | None:
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             return array.astype(np.float64)
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    if "float8" in str(array.dtype):  # which nothing computes with
+    if "float8" in str(array.dtype):  # no library computes with float8
         return array.float()
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
@@ -126,7 +126,7 @@ def to_numpy(x: Array) -> NDArray[Any]:
         return np.asarray(x)
     try:
         return np.asarray(np.from_dlpack(x))
-    except (BufferError, RuntimeError):  # not host memory
+    except (BufferError, RuntimeError):  # the array is not in host memory
         return np.asarray(np.from_dlpack(array_api_compat.to_device(x, "cpu")))
 
 

@@ -30,17 +30,17 @@ from temperance._core.arrays import (
 )
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
-COARSEST = 2**-7  # the same of bfloat16, which NumPy sees as float32
+COARSEST = 2**-7  # bfloat16 probabilities, float32 to NumPy, sum to 1 within this
 EXACT, NEARLY, PERCENTAGES = "probabilities", "rounded probabilities", "percentages"
-FORMS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
+NO_LOGITS = frozenset({EXACT, NEARLY, PERCENTAGES})  # of rows that are no logits
 DECIMALS = (2, 3, 4, 5)  # to which probabilities are rounded; with more, the tolerance holds
 MAX_ROUNDING = 0.1  # rounding moves the sum of a row up by less
 KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the rows keep half
-ALIKE_ROWS = 5  # that many, all rounded probabilities or percentages, are no accident
+ALIKE_ROWS = 5  # rows that all look like probabilities by chance are fewer
 MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
-SORTED_ROWS = 20  # that many rows, all sorted from high to low, are no accident
+SORTED_ROWS = 20  # rows that are all sorted by chance are fewer
 
 PRIOR_TOLERANCE = 1e-6
 NOTHING = 1e-15  # a class share below the rounding of their sum is none
@@ -204,7 +204,7 @@ class BlockCheck:
         self.name = name
         self.rows = 0
         self._start = start
-        self._forms = FORMS
+        self._forms = NO_LOGITS
         self._falling = self._rising = True
 
     def see(self, block: Array, *, values: bool = True) -> None:
@@ -232,7 +232,7 @@ class BlockCheck:
         """Judge the whole after its first pass."""
         _check_forms(self._forms, self.name, self.rows)
         many = self.rows >= SORTED_ROWS and n_classes > 2
-        if many and self._falling != self._rising:  # both: every row is constant
+        if many and self._falling != self._rising:  # constant rows do both
             raise InputError(
                 f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
                 f"rows of shape ({self.rows}, {n_classes}) {'fall' if self._falling else 'rise'} "
@@ -393,7 +393,7 @@ def check_simplex(p: NDArray[Any], name: str) -> float:
 
 def _in_order(left: Array, right: Array) -> bool:
     """Return whether nothing on the right is above what is left of it."""
-    if not (right[0, 0] <= left[0, 0] and right[0, -1] <= left[0, -1]):  # mostly settles it
+    if not (right[0, 0] <= left[0, 0] and right[0, -1] <= left[0, -1]):  # settles most blocks
         return False
     all_of = namespace(left).all
     return bool(all_of(right[:1, :] <= left[:1, :])) and bool(all_of(right <= left))
@@ -402,17 +402,17 @@ def _in_order(left: Array, right: Array) -> bool:
 def _forms(block: Array) -> frozenset[str]:
     """Return which forms that are no logits all rows of a block have."""
     xp = namespace(block)
-    if xp.min(block[:1, :]) < 0:  # as a rule
+    if xp.min(block[:1, :]) < 0:  # most logits have a negative in the first row
         return frozenset()
     total = 1.0 if xp.sum(block[:1, :], dtype=xp.float64) < 10 else 100.0
     few = _forms_of(block[: min(ALIKE_ROWS, int(block.shape[0])), :], total)
-    if not few:  # mostly
+    if not few:  # the first rows settle most blocks
         return few
     most = xp.max(block, axis=1)
     if xp.all(most == total):  # rows like (1, 0, 0) are as well small logits
         return frozenset()
     forms = few & _forms_of(block, total)
-    if forms and EXACT not in forms:  # so are a few rows that come again and again
+    if forms and EXACT not in forms:  # a few rows, often repeated, are as well small logits
         kinds = int(xp.unique_values(most).shape[0])
         return forms if kinds >= min(ALIKE_ROWS, int(block.shape[0])) else frozenset()
     return forms
@@ -524,7 +524,7 @@ def check_labels(
     if y.dtype.kind not in "iu":
         demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
         raise InputError(f"{demand} {_no_indices(y, name, start)}")
-    if indexed or y.dtype == np.uint64:  # which might become negative
+    if indexed or y.dtype == np.uint64:  # as int64 a large number would become negative
         check_indices(y, n_classes, name, start)
     return y.astype(np.int64, copy=False)
 
@@ -628,31 +628,29 @@ def check_weight_sum(total: float) -> None:
         )
 
 
-def check_prior(
-    prior: object, n_classes: int, name: str = "prior", classes: Sequence[object] | None = None
-) -> Floats:
+def check_prior(prior: object, n_classes: int) -> Floats:
     """Return the class prior as float64 ``(K,)``: finite, non-negative, summing to one."""
     way_out = (
         "pass the class mix you expect in the target, or call temperance.calibrate with a "
         "labelled source."
     )
-    prior = by_column(prior, n_classes, classes, name)
-    q = _plain(prior, name, f"be {n_classes} class probabilities. Got None; {way_out}", NO_PRIOR)
+    demand = f"be {n_classes} class probabilities. Got None; {way_out}"
+    q = _plain(by_column(prior, n_classes), "prior", demand, NO_PRIOR)
     if q.shape != (n_classes,) or q.dtype.kind not in "fiu":
         kind = "text" if q.dtype.kind in "US" else q.dtype
-        msg = f"{name} must be {n_classes} numbers, one per class. Got shape {q.shape} of {kind}"
+        msg = f"prior must be {n_classes} numbers, one per class. Got shape {q.shape} of {kind}"
         labels = q.ndim == 1 and q.dtype.kind in "iu"
         raise InputError(f"{msg}{LIKE_LABELS if labels else ''}.")
     q = q.astype(np.float64)
     bad = ~np.isfinite(q) | (q < 0)
     if bad.any():
         k = int(np.argmax(bad))
-        raise InputError(f"{name} must be finite and not negative. Class {k} holds {q[k]:g}.")
+        raise InputError(f"prior must be finite and not negative. Class {k} holds {q[k]:g}.")
     with np.errstate(over="ignore"):
         total = float(q.sum())
     if abs(total - 1) > PRIOR_TOLERANCE:
         way_out = "divide by the sum if these are counts or percentages."
-        raise InputError(f"{name} must sum to 1. Got {total:.6g}; {way_out}")
+        raise InputError(f"prior must sum to 1. Got {total:.6g}; {way_out}")
     return np.where(q < NOTHING, 0.0, q) / total
 
 
@@ -721,14 +719,12 @@ def class_order(
     raise InputError(f"{demand}names one twice.")
 
 
-def by_column(
-    values: object, n_classes: int, classes: Sequence[object] | None = None, name: str = "prior"
-) -> object:
+def by_column(values: object, n_classes: int, classes: Sequence[object] | None = None) -> object:
     """Return numbers in the order of the columns, whatever they were given by."""
     keys = class_keys(values)
     if keys is None:
         return values
-    order = class_order(keys, n_classes, classes, name)
+    order = class_order(keys, n_classes, classes, "prior")
     array = as_array(plain_numbers(values))
     return array if array is None else array[np.asarray(order, dtype=np.intp)]
 

@@ -1,4 +1,4 @@
-"""Where compiled code is kept, so that a machine compiles it once and not every process.
+"""The directory of compiled code, so that a machine compiles it once and not every process.
 
 Numba keeps machine code beside the module, or in the cache of the user. A read-only installation
 with a read-only home has neither; there the temporary directory serves, in a directory that only
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 VARIABLE = "NUMBA_CACHE_DIR"
-PRIVATE = 0o700
+PRIVATE_MODE = 0o700
 
 
 def find_cache() -> bool:
@@ -32,7 +32,7 @@ def find_cache() -> bool:
     for place in _temporary_places():
         if _is_private(place):
             os.environ[VARIABLE] = str(place)
-            if "numba" in sys.modules:  # which has read the variable already
+            if "numba" in sys.modules:  # Numba has read the variable already
                 sys.modules["numba"].config.CACHE_DIR = str(place)
             return True
     return False
@@ -56,7 +56,7 @@ def _temporary_places() -> list[Path]:
 def _is_private(place: Path) -> bool:
     """Return whether a directory belongs to this user alone; make it where it is not there."""
     try:
-        place.mkdir(mode=PRIVATE, exist_ok=True)
+        place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         found = place.lstat()
     except OSError:
         return False

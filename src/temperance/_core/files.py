@@ -15,7 +15,7 @@ from typing import IO
 from temperance._core.checks import InputError
 
 MAX_REASON = 160  # characters that are shown of the message of a decoder
-KINDS = {
+FILE_KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -34,7 +34,7 @@ def check_regular(path: str | os.PathLike[str], name: str = "path") -> Path:
     if kind != stat.S_IFREG:
         raise InputError(
             f"{name} must name a file that can be read. Got {shown_path(path)}, which is "
-            f"{KINDS.get(kind, 'no file')}; save what it holds to a file first."
+            f"{FILE_KINDS.get(kind, 'no file')}; save what it holds to a file first."
         )
     return file
 
@@ -50,9 +50,9 @@ def opened(path: str | os.PathLike[str], name: str = "path") -> Generator[IO[byt
         raise _unreadable(path, name, error) from None
 
 
-def read_bytes(path: str | os.PathLike[str], limit: int, name: str = "path") -> bytes:
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes."""
-    with opened(path, name) as stream:
+    with opened(path) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise InputError(

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from temperance._core import kernels_numpy as reference
 from temperance._core.arrays import Array, Floats, is_numpy
 from temperance._core.checks import LARGEST, are_sound
-from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL, EvaluationSums
+from temperance._core.kernels_numpy import UNCOUNTED, WRONG_LABEL
 from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Reals = NDArray[np.float32 | np.float64]
@@ -39,7 +40,6 @@ CHUNK = 1_024  # numbers of an array that stays in the first-level cache with it
 NEAR_EDGE = 0.5 - 1e-6  # distance from the middle of a bin, in widths, that is near an edge
 SHORT = 32  # classes up to which a vector of metrics holds several rows
 ORDERS = reference.DERIVATIVES
-bin_sums = reference.bin_sums
 
 LOG2_E, LN2 = 1.4426950408889634, 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # LN2_HIGH times 2^10 is exact
@@ -310,7 +310,7 @@ def sums_of_rows(
 def sums_of_short_rows(
     z: Reals, start: int, work: Work, predicted: Integers, s: Floats, squares: Floats
 ) -> None:
-    """Write the same of rows of few classes, class by class: a vector then holds several rows."""
+    """Write the sums of rows of few classes, class by class: a vector holds several rows."""
     u, _, tops, shifts = work
     count, x = min(tops.size, z.shape[0] - start), u.reshape(z.shape[1], tops.size)
     for i in range(count):

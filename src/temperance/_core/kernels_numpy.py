@@ -8,7 +8,6 @@ for a label without a column.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 from temperance._core.arrays import Array, Floats, beside, namespace
 from temperance._core.checks import LARGEST, are_sound
 from temperance._core.optimise import Moments
+from temperance._core.sums import EvaluationSums, bin_sums
 
 Integers = NDArray[np.int64]
 
 __all__ = [
     "BLOCKS_PER_CALL",
     "UNCOUNTED",
-    "bin_sums",
     "evaluation_sums",
     "non_predicted_log_odds",
     "outcomes",
@@ -189,34 +188,6 @@ def _label_terms(
     return own, own_e, correct.astype(np.float64), 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationSums:
-    """Sums of the scores of rows, and of confidence and correctness by bins; ``+`` adds rows.
-
-    All are NaN where a logit was not finite or too large, or a label had no column.
-    """
-
-    scores: Floats
-    """Shape (4,): weight, correctness, NLL and Brier score."""
-    bins: Floats
-    """Shape (3, n_bins): weight, confidence and correctness of the rows of each bin."""
-    weighted: bool
-
-    def __add__(self, other: EvaluationSums) -> EvaluationSums:
-        weighted = self.weighted or other.weighted
-        return EvaluationSums(self.scores + other.scores, self.bins + other.bins, weighted)
-
-    @property
-    def are_valid(self) -> bool:
-        """Whether all rows were fit to compute with."""
-        return not math.isnan(self.scores[0])
-
-    @classmethod
-    def invalid(cls, n_bins: int) -> EvaluationSums:
-        """Return sums of rows with values that cannot be computed with."""
-        return cls(np.full(4, math.nan), np.full((3, n_bins), math.nan), weighted=False)
-
-
 def evaluation_sums(
     logits: NDArray[Any], labels: NDArray[Any], weight: Floats | None, edges: Floats
 ) -> EvaluationSums:
@@ -232,38 +203,6 @@ def evaluation_sums(
         else:
             scores = [weight.sum(), weight @ correct, weight @ nll, weight @ brier]
     return EvaluationSums(np.array(scores, np.float64), bins, weight is not None)
-
-
-def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:
-    """Return weight, confidence and correctness, summed over bins of width ``1 / n_bins``.
-
-    ``edges`` are those of `temperance.metrics.binned.unit_edges`. NaN goes to the first bin.
-    """
-    n_bins = edges.size - 1
-    place = bin_index(confidence, n_bins)
-    one = weight if weight is not None else 1
-    return np.stack(
-        [
-            np.bincount(place, weight, n_bins),
-            np.bincount(place, confidence * one, n_bins),
-            np.bincount(place, correct * one, n_bins),
-        ]
-    ).astype(np.float64, copy=False)
-
-
-def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:
-    """Return the bin ``(j / n_bins, (j + 1) / n_bins]`` of each of n confidences in [0, 1].
-
-    A product and a rounding up find the bin, except within rounding of an edge, where the
-    confidence is compared with the edge itself. NaN goes to the first bin.
-    """
-    scaled = confidence * n_bins
-    with np.errstate(invalid="ignore"):
-        place = np.ceil(np.fmin(scaled, n_bins)).astype(np.intp) - 1
-        near = np.flatnonzero(np.abs(scaled - np.rint(scaled)) < 1e-9 * n_bins)
-    if near.size:
-        place[near] = np.searchsorted(np.arange(1, n_bins) / n_bins, confidence[near])
-    return np.where(np.isnan(scaled), 0, np.maximum(place, 0))
 
 
 # ------------------------------------------------------------------------- vector and matrix

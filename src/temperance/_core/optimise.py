@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 
 from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified
@@ -69,7 +70,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Where a solver stopped: the point, its value, and whether it converged."""
+    """The point at which a solver stopped, its value, and whether the solver converged."""
 
     x: float
     value: float
@@ -163,8 +164,6 @@ def root_in_scale(
 
     Raises `NotIdentified` when the ends have the same sign: a bound is never an answer.
     """
-    from scipy.optimize import brentq
-
     ends = function(low), function(high)
     if ends[0] * ends[1] > 0:
         signs = f"the function is {ends[0]:g} and {ends[1]:g}"

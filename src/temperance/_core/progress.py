@@ -1,4 +1,4 @@
-"""How far a loop is: a line on the terminal once it has taken a second, nothing elsewhere."""
+"""Progress of a loop: a line on the terminal once it has taken a second, nothing elsewhere."""
 
 from __future__ import annotations
 

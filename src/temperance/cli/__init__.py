@@ -14,6 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, NotIdentified
+from temperance.cli.output import plain_help
+from temperance.cli.wording import in_options, usage_error
+from temperance.report.texts import printable
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -44,7 +47,9 @@ def _run(load: Callable[[], App], arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
-    _show_any_name()
+    stream: Any = sys.stdout
+    if hasattr(stream, "reconfigure"):  # a class or file name that its encoding lacks is escaped
+        stream.reconfigure(errors="backslashreplace")
     try:
         return _called(load, given)
     except BaseException as error:  # noqa: BLE001 - each kind has its exit code
@@ -61,9 +66,6 @@ def _called(load: Callable[[], App], arguments: list[str]) -> int:
         if (error.name or "").partition(".")[0] not in {"cyclopts", "rich"}:
             raise
         return _complain("the command line needs more packages: pip install temperance[cli].", BAD)
-    from temperance.cli.output import plain_help
-    from temperance.cli.wording import usage_error
-
     app.help_formatter = None if sys.stdout.isatty() else plain_help()
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
@@ -76,8 +78,6 @@ def _called(load: Callable[[], App], arguments: list[str]) -> int:
 
 def _code_of(error: BaseException) -> int:
     """Say in one sentence why a command ended early, and return its exit code."""
-    from temperance.cli.wording import in_options
-
     if isinstance(error, InputError):
         return _complain(in_options(str(error)), BAD)
     if isinstance(error, NotIdentified):
@@ -94,27 +94,15 @@ def _code_of(error: BaseException) -> int:
         return _complain(f"{name}: {error.strerror}.", BAD)
     if isinstance(error, SystemExit):
         raise error
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    named = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return _complain(
-        f"a defect of temperance, not of your files ({_named(error)}). Please report the command "
-        f"and what it prints with {DEBUG} at the project's issue tracker.",
+        f"a defect of temperance, not of your files ({named}). Please report the command and what "
+        f"it prints with {DEBUG} at the project's issue tracker.",
         DEFECT,
     )
 
 
-def _named(error: BaseException) -> str:
-    reason = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
-
-
-def _show_any_name() -> None:
-    """Let stdout show any class or file name: what its encoding lacks is written as an escape."""
-    stream: Any = sys.stdout
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="backslashreplace")
-
-
 def _complain(sentence: str, code: int) -> int:
-    from temperance.report.texts import printable
-
     print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
     return code

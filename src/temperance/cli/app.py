@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import App, Parameter
+from numpy.typing import NDArray
 
-from temperance.cli import monitor
+import temperance as tp
+from temperance import report as page
+from temperance._core.progress import tracked
+from temperance.cli import demo as story
+from temperance.cli import inputs, methods, monitor, output
 from temperance.cli.options import (
     EXAMPLES,
     FLAG,
@@ -22,14 +28,12 @@ from temperance.cli.options import (
     Out,
     Probabilities,
 )
+from temperance.cli.show_demo import show_demo
+from temperance.data.given import fingerprint
+from temperance.io import artefact as artefacts
+from temperance.io import formats
 
-REFUSED = "{} holds a refused calibration: {}"
-
-
-def _version() -> str:
-    from temperance import __version__
-
-    return __version__
+REFUSED_NOTE = "{} holds a refused calibration: {}"
 
 
 app = App(
@@ -38,7 +42,7 @@ app = App(
     help_epilogue=FRONT,
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main() says what it left behind
-    version=_version,
+    version=tp.__version__,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh or fish.")
 app.command(monitor.app)
@@ -93,16 +97,11 @@ def calibrate(
     seed
         Of the rows that are drawn from a large file.
     """
-    from temperance import InputError
-    from temperance import calibrate as fit
-    from temperance import report as page
-    from temperance.cli import inputs, methods, output
-
     inputs.check_share(min_accuracy, "--min-accuracy")
     inputs.check_share(max_ece, "--max-ece")
     inputs.check_share(max_error, "--max-error", open_low=True)
     if report is None and (title is not None or model is not None):
-        raise InputError("--title and --model are words of the report. Add --report FILE.")
+        raise tp.InputError("--title and --model are words of the report. Add --report FILE.")
     content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
@@ -117,7 +116,7 @@ def calibrate(
         )
     names = next((t.classes for t in (rows, before, some) if t and t.classes), None)
     with output.working("calibrating"):
-        calibration = fit(
+        calibration = tp.calibrate(
             rows.logits,
             inputs.read_prior(prior, rows, before),
             inputs.pair_of(before),
@@ -178,19 +177,15 @@ def fit(
     penalty
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
-    from temperance.cli import inputs, methods, output
-    from temperance.data.given import fingerprint
-    from temperance.io import artefact
-
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(val, classes, labels, content=content)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
     hashed = fingerprint(rows.logits, rows.labels)
-    artefact.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
+    artefacts.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
-        facts = {"method": method, "rows": rows.n, "map": artefact.describe_map(fitted)}
+        facts = {"method": method, "rows": rows.n, "map": artefacts.describe_map(fitted)}
         scores = {"before": output.scores(before), "after": output.scores(after)}
         output.show_json(facts | {"on_the_rows_of_the_fit": scores})
     else:
@@ -223,12 +218,6 @@ def apply(
         Write probabilities in place of logits; a .csv or .parquet file also gets the columns
         prediction and confidence. Only with this option may the new rows be probabilities.
     """
-    import numpy as np
-
-    from temperance._core.progress import tracked
-    from temperance.cli import inputs, output
-    from temperance.io import formats
-
     formats.check_format(out)
     written = inputs.Output("--out", out, tuple(formats.FORMATS))
     inputs.check_outputs([written], new, map, classes)
@@ -236,19 +225,19 @@ def apply(
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
     content = "either" if probabilities else "logits"
     rows = inputs.read_table(new, classes, otherwise=held.classes, keep=keep, content=content)
-    inputs.check_same_classes(held, rows, map.name)
+    inputs.check_classes_of_map(held, rows, map.name)
     wide = np.result_type(rows.logits.dtype, np.float32)  # in half precision no row sums to 1
 
-    def function(logits: np.ndarray) -> np.ndarray:
+    def function(logits: NDArray[Any]) -> NDArray[Any]:
         return held.map.predict_proba(logits.astype(wide)) if probabilities else held.map(logits)
 
     name = "probabilities" if probabilities else "logits"
     formats.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
     output.show_files({f"{rows.n:,} rows of {name}": out})
-    if out.suffix.lower() == ".csv":  # which has no place for class names
+    if out.suffix.lower() == ".csv":  # a CSV file has no place for class names
         output.note_columns("prob" if probabilities else "logit", rows.classes)
     if held.refused:
-        output.note(REFUSED.format(map, held.refused))
+        output.note(REFUSED_NOTE.format(map, held.refused))
     return int(bool(held.refused))
 
 
@@ -276,15 +265,13 @@ def evaluate(
     map
         Measure after this map too.
     """
-    from temperance.cli import inputs, methods, output
-
     inputs.check_share(max_ece, "--max-ece")
     inputs.check_share(min_accuracy, "--min-accuracy")
     held = None if map is None else inputs.read_map(map)
     content = "probabilities" if probabilities else "logits"
     rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
     if held is not None and map is not None:
-        inputs.check_same_classes(held, rows, map.name)
+        inputs.check_classes_of_map(held, rows, map.name)
     with output.working("measuring"):
         before = methods.measure(rows)
         after = None if held is None else methods.measure(rows, held.map)
@@ -300,7 +287,7 @@ def evaluate(
     output.note_doubts(gates)
     refused = held.refused if held is not None else ""
     if refused:
-        output.note(REFUSED.format(map, refused))
+        output.note(REFUSED_NOTE.format(map, refused))
     return int(bool(refused or failed))
 
 
@@ -332,9 +319,6 @@ def report(
     model
         Name of the model, as the readers of the page know it.
     """
-    from temperance import report as page
-    from temperance.cli import inputs, output
-
     written = inputs.Output("--out", out, inputs.PAGE)
     inputs.check_outputs([written], calibration, labelled, labels, classes)
     held = inputs.read_calibration(calibration)
@@ -359,9 +343,6 @@ def inspect(artefact: Path, /, *, json: Json = False) -> int:
     artefact
         What calibrate or fit has saved.
     """
-    from temperance.cli import output
-    from temperance.io import artefact as artefacts
-
     held = artefacts.load(artefact)
     facts = artefacts.read(artefact)
     if json:
@@ -380,10 +361,6 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
     out
         Directory for the report, and for the files to try the other commands on.
     """
-    from temperance.cli import demo as story
-    from temperance.cli import output
-    from temperance.cli.show_demo import show_demo
-
     with output.working("calibrating 8,000 rotated digits"):
         comparisons = [story.compare(degrees) for degrees in story.DEGREES]
         labelled = story.add_labels(comparisons[-1])

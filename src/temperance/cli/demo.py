@@ -34,7 +34,7 @@ MAX_ERROR = 0.05  # share of wrong answers that the clerk may let through
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method did on the rotated digits, by their labels."""
+    """Scores of a method on the rotated digits, by their labels."""
 
     method: str
     knows: str
@@ -77,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class LabelledComparison:
-    """The same digits with more and more known, each with what all labels say of it."""
+    """Calibrations of the same digits with more and more known, each with its true scores."""
 
     degrees: int
     rows: list[int]

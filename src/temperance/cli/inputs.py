@@ -16,12 +16,20 @@ from temperance._core.files import read_bytes, shown_path, walked
 from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
+from temperance.io.atomic import check_target
 from temperance.io.columns import first_difference, shown_name
+from temperance.io.npy import read_array
 from temperance.io.strict_json import parse
+from temperance.io.table import Content, Keep, Table
 from temperance.maps import Map
 from temperance.report.texts import applied
 
 MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
+PLACE_OF_LABELS = {
+    ".npz": "an array 'labels'",
+    ".safetensors": "an array 'labels'",
+    ".npy": "labels in a second file, named with --labels",
+}
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
@@ -31,9 +39,9 @@ def read_table(
     labels: Path | None = None,
     *,
     otherwise: list[str] | None = None,
-    keep: formats.Keep = "labels",
-    content: formats.Content = "logits",
-) -> formats.Table:
+    keep: Keep = "labels",
+    content: Content = "logits",
+) -> Table:
     """Read rows, with names and labels that are given beside the file, or names known elsewhere."""
     names = None if classes is None else read_classes(classes)
     table = formats.read(path, names, otherwise=otherwise, keep=keep, content=content)
@@ -41,7 +49,7 @@ def read_table(
         return table
     if labels.suffix != ".npy":
         raise InputError(f"--labels must name a .npy file. Got {shown_path(labels)}.")
-    return replace(table, labels=formats.read_array(labels))
+    return replace(table, labels=read_array(labels))
 
 
 def read_labelled(
@@ -49,30 +57,24 @@ def read_labelled(
     classes: str | None,
     labels: Path | None,
     otherwise: list[str] | None = None,
-    content: formats.Content = "logits",
-) -> formats.Table:
+    content: Content = "logits",
+) -> Table:
     """Read rows that must have labels."""
     table = read_table(path, classes, labels, otherwise=otherwise, content=content)
     if table.labels is None:
-        place = (
-            "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
-        )
-        if path.suffix == ".npy":
-            place = "labels in a second file, named with --labels"
+        place = PLACE_OF_LABELS.get(path.suffix, "a column 'label'")
         raise InputError(f"{path.name} must have labels here. Add {place}.")
     return table
 
 
-def read_beside(
-    path: Path, classes: str | None, rows: formats.Table, content: formats.Content
-) -> formats.Table:
+def read_beside(path: Path, classes: str | None, rows: Table, content: Content) -> Table:
     """Read labelled rows that go with others, whose classes they share."""
     table = read_labelled(path, classes, None, rows.classes, content)
     check_same_names(table.classes, rows.classes, str(path))
     return table
 
 
-def pair_of(table: formats.Table | None) -> Any:
+def pair_of(table: Table | None) -> Any:
     """Return logits and labels as the library takes them."""
     return None if table is None else (table.logits, table.labels)
 
@@ -85,7 +87,7 @@ def read_features(paths: tuple[Path, Path] | None) -> tuple[NDArray[Any], NDArra
         if path.suffix != ".npy":
             msg = f"--features must be two .npy files, of target and source. Got {path.name!a}."
             raise InputError(msg)
-    return formats.read_array(paths[0]), formats.read_array(paths[1])
+    return read_array(paths[0]), read_array(paths[1])
 
 
 def read_classes(text: str) -> list[str]:
@@ -100,8 +102,8 @@ def read_classes(text: str) -> list[str]:
 
 def read_prior(
     text: str | None,
-    target: formats.Table,
-    source: formats.Table | None,
+    target: Table,
+    source: Table | None,
 ) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
@@ -145,7 +147,7 @@ def _json(path: Path) -> Any:
 
 
 class Held(NamedTuple):
-    """What an artefact holds for new rows."""
+    """The map of an artefact, and the classes of the rows that it is for."""
 
     map: Map
     classes: list[str] | None
@@ -180,7 +182,7 @@ def class_names(path: Path) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def check_same_classes(held: Held, rows: formats.Table, name: str) -> None:
+def check_classes_of_map(held: Held, rows: Table, name: str) -> None:
     """Refuse rows with another number of classes, other names or another order than a map."""
     k = rows.logits.shape[1]
     if held.n_classes not in (None, k):
@@ -224,7 +226,7 @@ def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
             raise InputError(
                 f"{option} must end in {' or '.join(endings)}. Got {shown_path(path)}."
             )
-        target = formats.check_target(path)
+        target = check_target(path)
         if target in written:
             got = shown_path(path)
             raise InputError(f"{option} must be another file than {written[target]}. Got {got}.")
@@ -258,7 +260,7 @@ def _at_stake(target: Path, read: Path) -> Path | None:
 def _same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of the two files is not there
         return False
 
 

@@ -1,4 +1,4 @@
-"""What the commands fit and measure, by name."""
+"""Fits, metrics and gates of the commands, by name."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
 
 
 class Gate(NamedTuple):
-    """What was demanded of a metric, and what was measured or estimated."""
+    """A limit of a metric beside the value that was measured or estimated."""
 
     name: str
     found: Sequence[float] | None  # value, low, high; None where nothing is known
     limit: float
-    largest: bool  # else the limit is the smallest value that passes
+    largest: bool  # whether the limit is the largest value that passes, or the smallest
 
     @property
     def missed(self) -> bool:

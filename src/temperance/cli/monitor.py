@@ -9,10 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from cyclopts import App, Parameter
 
+from temperance._core.checks import InputError
+from temperance.cli import inputs, output
 from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Out, Probabilities
-from temperance.monitor import Monitor, Window
+from temperance.cli.wording import in_options
+from temperance.io import formats
+from temperance.monitor import Limits, Monitor, Window
+from temperance.monitor.timeline import moment
+from temperance.monitor.window import NEW_CALIBRATION
+from temperance.report.texts import between
 
 app = App(
     name="monitor",
@@ -20,8 +28,8 @@ app = App(
     help="Watch a model in use: estimates, alarms and proposals for each window of rows.",
     help_epilogue=EXAMPLES["monitor"],
 )
-SHOWN = 12  # windows and alarms that are listed
-MARKS = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
+WINDOWS_LISTED = 12  # windows and alarms that are listed
+ALARM_STYLES = {"low": "cyan", "medium": "yellow", "high": "red", "critical": "bold red"}
 State = Annotated[Path, Parameter(help="What 'temperance monitor start' has begun.")]
 
 
@@ -58,9 +66,6 @@ def start(
     false_alarms_per
         Windows in which one false alarm is accepted, as long as nothing changes.
     """
-    from temperance import InputError, Limits, Monitor
-    from temperance.cli import inputs, output
-
     if state.exists():
         raise InputError(f"STATE must be a new file. {str(state)!a} is there: name another.")
     recall: dict[str, float] = {}
@@ -111,10 +116,6 @@ def add(
     every
         Length of these windows.
     """
-    from temperance import InputError
-    from temperance.cli import inputs, output
-    from temperance.io import formats
-
     held = _load(state)
     content = "probabilities" if probabilities else "logits"
     columns = [*(segment or ()), *([dates] if dates else ())]
@@ -146,9 +147,6 @@ def add(
 
 
 def _column(columns: dict[str, Any], name: str) -> Any:
-    import numpy as np
-
-    from temperance import InputError
 
     if name not in columns:
         listed = ", ".join(list(columns)[:8]) or "none"
@@ -159,9 +157,6 @@ def _column(columns: dict[str, Any], name: str) -> Any:
 
 def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:
     """Yield the first day of each window with its rows."""
-    import numpy as np
-
-    from temperance.monitor.timeline import moment
 
     def first(day: dt.date) -> dt.date:
         back = {"day": 0, "week": day.weekday(), "month": day.day - 1}[every]
@@ -181,8 +176,6 @@ def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLA
     prometheus
         Print the last window in the text format of Prometheus, and exit 0.
     """
-    from temperance.cli import output
-
     held = _load(state)
     windows = held.windows
     if prometheus:
@@ -191,7 +184,7 @@ def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLA
     if json:
         output.show_json({"windows": [asdict(w) for w in windows], "history": held.history})
     else:
-        _show(windows[-SHOWN:], windows[-1:])
+        _show(windows[-WINDOWS_LISTED:], windows[-1:])
     return int(any(one.alarms for one in windows[-1:]))
 
 
@@ -208,8 +201,6 @@ def report(state: State, /, *, out: Out, title: str | None = None, model: str | 
     model
         Name of the model, as the readers of the page know it.
     """
-    from temperance.cli import inputs, output
-
     inputs.check_outputs([inputs.Output("--out", out, inputs.PAGE)], state)
     _load(state).to_html(out, title=title, model=model)
     output.show_files({"report": out})
@@ -225,9 +216,6 @@ def propose(state: State, /, *, out: Path | None = None, json: Json = False) -> 
     out
         Where to save the proposed calibration (JSON).
     """
-    from temperance.cli import inputs, output
-    from temperance.report.texts import between
-
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], state)
     proposal = _load(state).propose()
     if out is not None:
@@ -254,8 +242,6 @@ def accept(state: State, /, *, outside_limits: Annotated[bool, FLAG] = False) ->
     outside_limits
         Accept the map all the same.
     """
-    from temperance.cli import output
-
     held = _load(state)
     proposal = held.propose()
     if not (proposal.within_limits or outside_limits):
@@ -270,8 +256,6 @@ def accept(state: State, /, *, outside_limits: Annotated[bool, FLAG] = False) ->
 @app.command(sort_key=7)
 def rollback(state: State, /) -> int:
     """Take the map that was in use before into use again."""
-    from temperance.cli import output
-
     held = _load(state)
     held.rollback()
     held.save(state)
@@ -288,8 +272,6 @@ def merge(state: State, other: Path, /) -> int:
     other
         The state that is read.
     """
-    from temperance.cli import output
-
     held = _load(state)
     before = len(held.windows)
     held.merge(_load(other))
@@ -299,8 +281,6 @@ def merge(state: State, other: Path, /) -> int:
 
 
 def _load(path: Path) -> Monitor:
-    from temperance import Monitor
-    from temperance.cli import output
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
@@ -312,11 +292,6 @@ def _load(path: Path) -> Monitor:
 
 def _show(windows: list[Window], ringing: list[Window]) -> None:
     """Print windows as a table, and the alarms of some of them."""
-    from temperance.cli import output
-    from temperance.cli.wording import in_options
-    from temperance.monitor.window import NEW_CALIBRATION
-    from temperance.report.texts import between
-
     header = ("window", "rows", "accuracy", "calibration error", "new calibration", "alarm")
     rows = [
         (
@@ -331,9 +306,9 @@ def _show(windows: list[Window], ringing: list[Window]) -> None:
     ]
     output.table(header, rows)
     alarms = [alarm for window in ringing for alarm in window.alarms]
-    for alarm in alarms[:SHOWN]:
+    for alarm in alarms[:WINDOWS_LISTED]:
         output.say()
-        output.say(f"{alarm.severity} alarm, {alarm.text}", MARKS[alarm.severity])
+        output.say(f"{alarm.severity} alarm, {alarm.text}", ALARM_STYLES[alarm.severity])
         output.say(in_options(alarm.advice), indent=6)
-    if len(alarms) > SHOWN:
-        output.say(f"{len(alarms) - SHOWN} more alarms: see --json, or the report.")
+    if len(alarms) > WINDOWS_LISTED:
+        output.say(f"{len(alarms) - WINDOWS_LISTED} more alarms: see --json, or the report.")

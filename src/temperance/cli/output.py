@@ -1,4 +1,4 @@
-"""What a person or a program sees: tables on a terminal, plain text in a pipe, JSON on demand."""
+"""Output for a person or a program: tables on a terminal, plain text in a pipe, JSON on demand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from temperance.calibrate.result import Calibration
 from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
 from temperance.report.texts import (
@@ -22,9 +23,9 @@ from temperance.report.texts import (
     to_do,
 )
 
-WIDEST = 100  # characters of a line
-COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
-MARKS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
+LINE_WIDTH = 100  # characters of a line
+VERDICT_COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
+FINDING_COLOURS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
 
 
 def show_json(facts: Any) -> None:
@@ -52,7 +53,7 @@ def working(what: str) -> AbstractContextManager[Any]:
 
 def say(text: str = "", style: str | None = None, indent: int = 0) -> None:
     """Print a paragraph, as wide as the terminal allows but no wider than is easily read."""
-    width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+    width = min(LINE_WIDTH, shutil.get_terminal_size((LINE_WIDTH, 24)).columns)
     margin = " " * indent
     folded = textwrap.fill(
         printable(text),
@@ -104,7 +105,7 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 
 def show_calibration(calibration: Any) -> None:
     """Print the verdict, what it means, the estimates and the findings."""
-    say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
+    say(f"Verdict: {calibration.verdict}", f"bold {VERDICT_COLOURS[calibration.verdict]}")
     say(to_do(calibration))
     say(meaning(calibration))
     say(sampling(calibration))
@@ -123,7 +124,7 @@ def show_findings(findings: Sequence[Any]) -> None:
     say()
     for finding in findings:
         title = in_options(finding.title)
-        say(f"{finding.code} {finding.severity}: {title}", MARKS[finding.severity])
+        say(f"{finding.code} {finding.severity}: {title}", FINDING_COLOURS[finding.severity])
         say(in_options(finding.advice), indent=6)
 
 
@@ -229,8 +230,6 @@ def show_measured(
 
 def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     """Print what an artefact holds."""
-    from temperance.calibrate.result import Calibration
-
     say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
     fitted = held.map if isinstance(held, Calibration) else held
     say(f"map: {fitted.kind}, {_parameters(fitted)}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from temperance.cli.demo import ACCEPTED_CONFIDENCE, MAX_ERROR, Comparison, LabelledComparison
-from temperance.cli.output import COLOURS, say, show_findings, table
+from temperance.cli.output import VERDICT_COLOURS, say, show_findings, table
 from temperance.report.texts import between, gain_sentence, percent, to_do
 
 
@@ -112,7 +112,7 @@ def _show_one(comparison: Comparison) -> None:
             f"{accept.confidence:.3f} on, {percent(accept.coverage)} of the digits. By the labels, "
             f"{percent(comparison.wrong)} of these answers are wrong."
         )
-    say(f"Verdict: {calibration.verdict}", f"bold {COLOURS[calibration.verdict]}")
+    say(f"Verdict: {calibration.verdict}", f"bold {VERDICT_COLOURS[calibration.verdict]}")
     say(
         f"{gain_sentence(calibration)} Estimated accuracy {between(calibration.accuracy)}, a 90% "
         f"interval; the labels, opened afterwards, say {percent(ours.accuracy)}. The advice: "
@@ -129,7 +129,7 @@ def _show_refused(hard: Comparison, labelled: LabelledComparison) -> None:
         f"{percent(own.accuracy)} of the time. Suppose that neither the class mix nor labelled "
         "upright digits are at hand. Any accuracy fits the logits then, and no number is made up:"
     )
-    say(f"Verdict: {refused.verdict}", f"bold {COLOURS[refused.verdict]}")
+    say(f"Verdict: {refused.verdict}", f"bold {VERDICT_COLOURS[refused.verdict]}")
     show_findings([one for one in refused.findings if one.severity == "refuse"])
 
 

@@ -1,4 +1,4 @@
-"""What a fit reads: n rows of K logits, with labels and weights, in passes over blocks.
+"""Rows for a fit: n rows of K logits, with labels and weights, in passes over blocks.
 
 Every statistic of the library is a sum over rows, so every fit and metric is written once, as
 ``rows.reduce(statistic)``. Whether the rows are an array in memory, a memory map, a stream of

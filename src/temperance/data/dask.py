@@ -100,7 +100,7 @@ def _parts(values: Any, n: int) -> list[Any]:
 
 
 class Place(NamedTuple):
-    """What a worker must know of a partition to check it, and to say where something is wrong."""
+    """Names, classes and first row of a partition, for the checks and messages of a worker."""
 
     n_classes: int
     classes: Sequence[object] | None
@@ -214,7 +214,7 @@ def _starts(sizes: list[int]) -> list[int]:
 # -------------------------------------------------------------------------- what workers do
 
 
-class Sums(NamedTuple):
+class PartialSums(NamedTuple):
     """Totals of a partition, None where it is empty; in a first pass, what was seen of it.
 
     That is its `BlockCheck`, its size in a list, and its weight.
@@ -248,12 +248,12 @@ def _rows_of(block: Block, place: Place) -> ArrayRows:
     return ArrayRows(*checked.masked(place.name, place.start), checked=True)
 
 
-def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> Sums:
+def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> PartialSums:
     """Reduce one partition, and in a first pass look at its values."""
     check = checks.BlockCheck(place.name, place.start)
     n = len(block.logits)
     if n == 0:
-        return Sums(None, (check, [0], 0.0))
+        return PartialSums(None, (check, [0], 0.0))
     rows = _rows_of(block, place)
 
     def looking(part: Block) -> Totals:
@@ -262,7 +262,7 @@ def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> S
 
     # Rows are numbered in the order in which they are looked at: not in threads.
     totals = reduce(add, map(looking, rows.blocks())) if first else rows.reduce(statistic)
-    return Sums(totals, (check, [n], float(n if rows.weight is None else rows.weight.sum())))
+    return PartialSums(totals, (check, [n], float(n if rows.weight is None else rows.weight.sum())))
 
 
 def _picked(block: Block, place: Place, index: NDArray[np.int64]) -> Block:
@@ -271,11 +271,11 @@ def _picked(block: Block, place: Place, index: NDArray[np.int64]) -> Block:
     return part._replace(logits=to_numpy(part.logits))
 
 
-def _added(parts: list[Sums]) -> Sums:
+def _added(parts: list[PartialSums]) -> PartialSums:
     """Add up partitions that lie side by side, in their order."""
     totals = [part.totals for part in parts if part.totals is not None]
     seen = reduce(add, (part.seen for part in parts))
-    return Sums(reduce(add, totals) if totals else None, seen)
+    return PartialSums(reduce(add, totals) if totals else None, seen)
 
 
 def _tree(tasks: list[Any]) -> Any:

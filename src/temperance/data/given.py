@@ -235,21 +235,7 @@ def read_source(
     seed: int | np.random.Generator = 0,
     name: str = "source",
 ) -> LabelledSample:
-    """Return a sample of a labelled source, at most `sample_size` rows.
-
-    Parameters
-    ----------
-    source : pair (logits, labels), or labelled rows
-        Whatever `as_source_rows` reads.
-    n_classes : int
-        Number of classes of the target, which the source must share.
-    classes : list, optional
-        Class names in which labels in words are looked up.
-    seed : int or Generator
-        Of the draw, used where there are more rows than `sample_size`.
-    name : str
-        What errors call the source.
-    """
+    """Return a sample of whatever `as_source_rows` reads, at most `sample_size` rows."""
     rows = as_source_rows(source, n_classes, classes, name)
     return take_labelled(rows, rows.draw(sample_size(rows), np.random.default_rng(seed)))
 

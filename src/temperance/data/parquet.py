@@ -62,11 +62,7 @@ class Part(NamedTuple):
 class ParquetBlocks:
     """Blocks ``logits`` or ``(logits, labels)`` of Parquet, read anew whenever they are iterated.
 
-    Parameters
-    ----------
-    source : path of a file or directory, or ``pyarrow.dataset.Dataset``
-    choose : callable
-        From the names of all columns to "logit" or "prob", with which those that are read begin.
+    ``choose(names of all columns)`` is "logit" or "prob", with which those that are read begin.
     """
 
     def __init__(
@@ -197,7 +193,7 @@ class ParquetBlocks:
         with decoding(name, "Parquet"):
             (fragment,) = self._arrow.dataset.dataset(file, format=form).get_fragments()
             schema = fragment.physical_schema
-            _ = schema.names  # which may be no text
+            _ = schema.names  # names of columns that are no text raise here
             return Part(name, fragment, schema, fragment.count_rows())
 
     def _dataset(self, given: Any) -> list[Part]:

@@ -35,7 +35,7 @@ ROWS_PER_RELEASE = 16  # rows of a sample that are read before their pages are g
 
 Totals = tuple[Any, ...]
 S = TypeVar("S")
-"""What a statistic returns: anything with ``+``, or a tuple, which is added entry by entry."""
+"""Sum of a statistic: anything with ``+``, or a tuple, which is added entry by entry."""
 
 
 class Block(NamedTuple):

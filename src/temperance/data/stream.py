@@ -105,15 +105,11 @@ class StreamRows(Rows):
             thin = self.take(np.arange(0, self.n, stride))
         return ArrayRows(*thin, checked=True)
 
-    def _items(self) -> Iterator[Any]:
-        """Return what a pass reads: what has begun already, or a new start."""
-        begun, self._begun = self._begun, None
-        return iter(self._start()) if begun is None else begun
-
     def _given(self) -> Iterator[Block]:
         """Yield the blocks as they come, checked but for the values of the logits."""
+        begun, self._begun = self._begun, None
         start = 0
-        for item in self._items():
+        for item in self._start() if begun is None else begun:
             block = self._read(item, start)
             if block is not None:
                 start += block.n
@@ -169,7 +165,7 @@ def _columns(item: Any, name: str) -> tuple[Any, Any, Any]:
 
 
 def _is_empty(z: Any) -> bool:
-    """Whether a block has no rows: a partition, or a batch, of which nothing was left."""
+    """Return whether a block, such as a partition or a batch, has no rows."""
     return len(getattr(z, "shape", ())) == 2 and z.shape[0] == 0
 
 

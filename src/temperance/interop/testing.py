@@ -28,8 +28,8 @@ from sklearn.utils.validation import has_fit_parameter
 from temperance._core.checks import InputError, NotIdentified
 from temperance.maps import BiasedTemperature, Temperature
 
-ROWS = 400
-CLASSES = 4
+N_ROWS = 400
+N_CLASSES = 4
 SEPARATION = 1.6  # of the class means, in units of the noise: about two rows in three are right
 SHARPNESS = 2.5  # the logits are too large by this factor
 
@@ -329,10 +329,10 @@ def check_not_identified_raises(estimator: Any) -> None:
 def _problem(estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return logits and labels with posterior softmax(z / SHARPNESS), for the estimator's prior."""
     given = _prior(estimator)
-    q = np.full(CLASSES, 1 / CLASSES) if given is None else np.asarray(given, dtype=np.float64)
+    q = np.full(N_CLASSES, 1 / N_CLASSES) if given is None else np.asarray(given, dtype=np.float64)
     rng = np.random.default_rng(20)
-    labels = rng.choice(len(q), size=ROWS, p=q)
-    features = SEPARATION * np.eye(len(q))[labels] + rng.normal(size=(ROWS, len(q)))
+    labels = rng.choice(len(q), size=N_ROWS, p=q)
+    features = SEPARATION * np.eye(len(q))[labels] + rng.normal(size=(N_ROWS, len(q)))
     return SHARPNESS * (SEPARATION * features + np.log(q)), labels
 
 

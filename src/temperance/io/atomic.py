@@ -50,18 +50,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str], *, private: bool = False) -> Generator[IO[bytes]]:
     """Open a temporary file for writing, and give it the name ``path`` once it is complete.
 
-    Whatever ends the block early, an error or Ctrl-C, leaves the old file and nothing new.
+    Whatever ends the block early, an error or Ctrl-C, leaves the old file and nothing new. A link
+    is followed: the file that it names is replaced. A file that is replaced keeps its mode and,
+    where the system allows it, its owner; a new file that is ``private`` has mode 0600.
 
-    Parameters
-    ----------
-    path : path of the file
-        A link is followed: the file that it names is replaced.
-    private : bool
-        Whether a new file is for its owner alone (mode 0600). A file that is replaced keeps its
-        mode and, where the system allows it, its owner.
-
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out.bin"
     >>> with replacing(path) as file:

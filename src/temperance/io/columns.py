@@ -1,4 +1,4 @@
-"""What the columns of a table say: those beside the logits, and their names."""
+"""Columns of a table: those beside the logits, and the names of all."""
 
 from __future__ import annotations
 

@@ -17,27 +17,13 @@ from numpy.typing import NDArray
 from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
 from temperance.data.convert import logits_of
-from temperance.io.atomic import check_target, replacing
+from temperance.io.atomic import replacing
 from temperance.io.columns import first_difference, shown_name
 from temperance.io.csv import read_csv, write_csv
-from temperance.io.npy import read_array, read_npy, read_npz, write_npy, write_npz
+from temperance.io.npy import read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
 from temperance.io.table import Content, Keep, Table
 from temperance.io.tensors import read_safetensors, write_safetensors
-
-__all__ = [
-    "FORMATS",
-    "Content",
-    "Keep",
-    "Table",
-    "check_format",
-    "check_target",
-    "is_table",
-    "read",
-    "read_array",
-    "replacing",
-    "write",
-]
 
 FORMATS = {
     ".npz": (read_npz, write_npz),
@@ -60,22 +46,11 @@ def read(
 ) -> Table:
     """Return the logits of a file, and the labels, names, prior and groups that lie beside them.
 
-    Parameters
-    ----------
-    path : path of the file, or of a directory of Parquet files
-    classes : list of str, optional
-        Names of the columns. A file that has other names is refused.
-    otherwise : list of str, optional
-        Names for a file that has none and is given none: those of the map or the source.
-    keep : {"labels", "logits", "columns"}
-        Beside the logits: labels and groups; neither, and what is wrong with them does not matter;
-        or every other column of a CSV or Parquet file as it stands.
-    content : {"logits", "probabilities", "either"}
-        What the numbers are; "either" is decided by their names, never by their values.
-        Probabilities become the logits whose softmax they are.
+    A file that has other names than ``classes`` is refused; ``otherwise`` are names for a file that
+    has none and is given none. ``keep`` says what is read beside the logits: labels and groups,
+    neither, or every other column of a CSV or Parquet file as it stands. Where ``content`` is
+    "either", names decide what the numbers are, never values; probabilities become logits.
 
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/target.npz"
     >>> np.savez(path, logits=np.array([[2.0, 0.5], [0.1, 1.0]]), labels=[0, 1])
@@ -134,20 +109,9 @@ def write(
 ) -> None:
     """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
 
-    Parameters
-    ----------
-    path : path of the file
-        Its ending decides the format.
-    table : Table
-    function : callable
-        From some rows of logits to as many rows; by default they stay what they are.
-    name : {"logits", "probabilities"}
-        What the function returns.
-    track : callable
-        Is handed the blocks and hands them on: to show how far the writing is.
+    ``name`` is what the function returns, "logits" or "probabilities". ``track`` is handed the
+    blocks and hands them on: to show how far the writing is.
 
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/calibrated.csv"
     >>> write(path, Table(np.array([[2.0, 0.5]])), lambda z: z / 2)

@@ -7,7 +7,6 @@ pickles run code: they are refused by their header, before anything else is read
 
 from __future__ import annotations
 
-import ast
 import io
 import math
 import zipfile
@@ -24,15 +23,14 @@ from temperance._core.files import decoding, opened
 from temperance.io.columns import array_of, spelled
 from temperance.io.table import Content, Keep, Table, check_expansion
 
-KEYS = ("logits", "labels", "classes", "prior", "groups")
-CHUNK = 1 << 24  # bytes unpacked at a time
-MAX_HEADER_BYTES = 1 << 16  # bytes of a header
+ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 ZIP = "a NumPy .npz file, a zip of arrays"
 
 
 class Header(NamedTuple):
-    """What stands before the numbers of an array."""
+    """Header of an array: shape, order, type of the numbers, and its own length."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -92,7 +90,10 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDAr
             raise _cut(name, header, info.file_size - header.length)
         if info.compress_type == zipfile.ZIP_STORED:
             return _map(path, _offset(path, info), header, name)
-        return _unpack(stream, header, name)
+    with archive.open(info) as stream:
+        array = npy.read_array(stream, allow_pickle=False)
+        stream.read(1)  # at the end of the stream its checksum is compared
+    return array
 
 
 def _offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -105,54 +106,26 @@ def _offset(path: Path, info: zipfile.ZipInfo) -> int:
     )
 
 
-def _unpack(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
-    """Unpack an array; a stream that ends early must not leave memory as it was found."""
-    array = np.empty(header.shape, header.dtype, "F" if header.fortran else "C")
-    flat = array.reshape(-1, order="A").view(np.uint8)
-    start = 0
-    while start < flat.size:
-        part = stream.read(min(CHUNK, flat.size - start))
-        if not part:
-            raise _cut(name, header, start)
-        flat[start : start + len(part)] = np.frombuffer(part, np.uint8)
-        start += len(part)
-    if stream.read(1):  # at the end of the stream its checksum is compared
-        raise _cut(name, header, start + 1)
-    return array
-
-
 def _header(stream: IO[bytes], name: str) -> Header:
-    """Read what stands before the numbers, as a literal and nothing else."""
+    """Read what stands before the numbers."""
     try:
-        facts, length = _literal(stream)
-        shape, fortran, descr = facts["shape"], facts["fortran_order"], facts["descr"]
-        dtype = np.dtype(descr) if isinstance(descr, str) else np.dtype(object)
-        sound = isinstance(shape, tuple) and all(type(s) is int and s >= 0 for s in shape)
-        sound = sound and len(shape) <= AXES and type(fortran) is bool
+        shape, fortran, dtype = HEADERS[npy.read_magic(stream)](stream)
+        sound = len(shape) <= AXES and min(shape, default=0) >= 0
         sound = sound and math.prod(max(1, s) for s in shape) * dtype.itemsize < 1 << 62
-    except Exception:  # noqa: BLE001 - whatever a damaged literal raises
-        sound, shape, fortran, dtype, length = False, (), False, np.dtype(float), 0
+    except Exception:  # noqa: BLE001 - whatever a damaged header raises
+        sound, shape, fortran, dtype = False, (), False, np.dtype(float)
     if not sound:
         raise InputError(
             f"{name} must be an array in NumPy's format, and a pickle is never read. It is neither:"
             f" write it with numpy.save or numpy.savez."
         )
-    if dtype.hasobject or dtype.itemsize == 0:
+    if dtype.hasobject or dtype.names or dtype.itemsize == 0:
         raise InputError(
             f"{name} must hold numbers or strings. Got an object array or records: save numbers as "
             f"floats and names with dtype=str; an object array is a pickle, whose reading can run "
             f"code."
         )
-    return Header(shape, fortran, dtype, length)
-
-
-def _literal(stream: IO[bytes]) -> tuple[Any, int]:
-    """Return the facts of a header, and how many bytes it has."""
-    major, _ = npy.read_magic(stream)
-    width = 2 if major == 1 else 4
-    length = min(int.from_bytes(stream.read(width), "little"), MAX_HEADER_BYTES)
-    text = stream.read(length).decode("utf-8" if major == 3 else "latin1")
-    return ast.literal_eval(text.strip()), npy.MAGIC_LEN + width + length
+    return Header(shape, fortran, dtype, stream.tell())
 
 
 def _map(path: Path, offset: int, header: Header, name: str) -> NDArray[Any]:
@@ -183,7 +156,7 @@ def write_npz(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, nam
     with zipfile.ZipFile(file, "w") as archive:
         with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
             _write_array(member, blocks, table.logits.shape)
-        for key in KEYS[1:]:
+        for key in ARRAYS[1:]:
             value = getattr(table, key)
             if value is not None:
                 buffer = io.BytesIO()

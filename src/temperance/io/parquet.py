@@ -41,7 +41,11 @@ def read_parquet(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
         if named_in(_metadata(part.schema), part.name) != named:
             first = blocks.parts[0].name
             raise InputError(f"{part.name} must name the classes as {first} does, or not at all.")
-    logits = np.empty(shape, blocks.dtype) if size <= IN_MEMORY else _mapped(shape, blocks.dtype)
+    if size <= IN_MEMORY:
+        logits = np.empty(shape, blocks.dtype)
+    else:  # a file that has no name and goes when the array does
+        with tempfile.TemporaryFile() as file:
+            logits = np.memmap(file, blocks.dtype, "w+", shape=shape)
     extras = columns if keep == "labels" else {}
     found: dict[str, list[Any]] = {key: [] for key in extras}
     start = 0
@@ -59,12 +63,6 @@ def read_parquet(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
 
 def _metadata(schema: Any) -> dict[str, bytes]:
     return {key.decode(errors="replace"): v for key, v in (schema.metadata or {}).items()}
-
-
-def _mapped(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array in a file that has no name and goes when the array does."""
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def write_parquet(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:

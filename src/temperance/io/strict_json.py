@@ -8,19 +8,14 @@ from typing import Any
 
 from temperance._core.checks import InputError
 
-DIGITS = 300  # of an integer; more would not fit a float
+MAX_DIGITS = 300  # of an integer; more would not fit a float
 
 
 def parse(data: bytes | str) -> Any:
     """Return the value of a JSON text in UTF-8, in time linear in its length.
 
-    Raises
-    ------
-    InputError
-        With the end of a sentence whose beginning names the file: "holds the key 'a' twice".
+    An `InputError` holds the end of a sentence whose beginning names the file.
 
-    Examples
-    --------
     >>> parse(b'{"about": [0.5, 0.5], "rows": 100}')
     {'about': [0.5, 0.5], 'rows': 100}
     >>> parse('{"a": 1, "a": 2}')
@@ -60,7 +55,7 @@ def _no_constant(name: str) -> float:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise InputError(f"holds an integer of {len(digits):,} digits")
     return int(digits)
 

@@ -1,4 +1,4 @@
-"""What a file of logits holds, whatever its format."""
+"""The content of a file of logits, whatever its format."""
 
 from __future__ import annotations
 
@@ -13,40 +13,27 @@ from temperance._core.checks import InputError, check_classes, check_labels, che
 
 Keep = Literal["labels", "logits", "columns"]
 Content = Literal["logits", "probabilities", "either"]
-BLOCK = 1 << 18  # elements that are read, mapped or written together
+WRITTEN_ELEMENTS = 1 << 18  # elements that are read, mapped or written together
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of logits with what is known about them.
-
-    Attributes
-    ----------
-    logits : array of shape (n, K)
-        A memory map where the format allows it: nothing is read before it is needed.
-    labels : array of shape (n,), optional
-        Class indices, or names that ``classes`` lists.
-    classes : list of str, optional
-        Names of the columns.
-    prior : array of shape (K,), optional
-        Class mix that goes with the rows.
-    groups : array of shape (n,), optional
-        Patient, lesion, video or site of each row.
-    columns : dict of columns of length n
-        What else a table holds, as it stands, to be written again; labels and groups among them.
-    in_front : int
-        How many of these columns stand before the logits.
-    """
+    """Rows of logits with what is known about them."""
 
     logits: NDArray[Any]
+    """Array (n, K); a memory map where the format allows it, not read before it is needed."""
     labels: NDArray[Any] | None = None
+    """Class indices, or names that ``classes`` lists."""
     classes: list[str] | None = None
     prior: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
+    """Patient, lesion, video or site of each row."""
     columns: dict[str, Any] = field(default_factory=dict)
+    """Other columns, as they stand, to be written again; labels and groups among them."""
     in_front: int = 0
+    """Number of other columns that stand before the logits."""
 
     def __post_init__(self) -> None:
         check_logits(self.logits)
@@ -76,18 +63,11 @@ class Table:
     def arranged(self, new: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the columns to write before and after new ones, which replace their like."""
         known = {"label": self.labels, "group": self.groups}
-        held = self.columns | {
-            key: value
-            for key, value in known.items()
-            if value is not None and key not in self.columns
-        }
-        dropped = set(new)
-        names = list(held)
-        front, back = names[: self.in_front], names[self.in_front :]
-        return (
-            {name: held[name] for name in front if name not in dropped},
-            {name: held[name] for name in back if name not in dropped},
-        )
+        absent = {n: v for n, v in known.items() if v is not None and n not in self.columns}
+        held, dropped = list((self.columns | absent).items()), set(new)
+        parts = held[: self.in_front], held[self.in_front :]
+        front, back = ({n: v for n, v in part if n not in dropped} for part in parts)
+        return front, back
 
     @property
     def n(self) -> int:
@@ -96,7 +76,7 @@ class Table:
 
     def mapped(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """Yield ``function`` of the logits, some rows at a time."""
-        size = max(1, BLOCK // self.logits.shape[1])
+        size = max(1, WRITTEN_ELEMENTS // self.logits.shape[1])
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
 

@@ -35,7 +35,7 @@ DTYPES = {
     "U32": "<u4",
     "U64": "<u8",
 }
-KEYS = ("logits", "labels", "prior", "groups")
+TENSORS = ("logits", "labels", "prior", "groups")
 
 
 def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def write_safetensors(
     file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str
 ) -> None:
     """Write header and tensors, the logits block by block."""
-    others = {key: getattr(table, key) for key in KEYS[1:]}
+    others = {key: getattr(table, key) for key in TENSORS[1:]}
     arrays = {k: np.ascontiguousarray(v) for k, v in others.items() if v is not None}
     arrays = {k: v for k, v in arrays.items() if v.dtype.kind != "U"}  # tensors hold no names
     blocks = iter(blocks)
@@ -91,7 +91,7 @@ def write_safetensors(
     for key, (dtype, shape) in sizes.items():
         nbytes = dtype.itemsize * int(np.prod(shape))
         header[key] = {
-            "dtype": _name(dtype),
+            "dtype": next(name for name, code in DTYPES.items() if np.dtype(code) == dtype),
             "shape": [int(s) for s in shape],
             "data_offsets": [place, place + nbytes],
         }
@@ -104,7 +104,3 @@ def write_safetensors(
         file.write(np.ascontiguousarray(block).data)
     for value in arrays.values():
         file.write(value.data)
-
-
-def _name(dtype: np.dtype[Any]) -> str:
-    return next(name for name, code in DTYPES.items() if np.dtype(code) == dtype)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from temperance._core.arrays import Floats, softmax_at
 from temperance._core.stats import Interval, share_interval
@@ -30,8 +31,6 @@ def maximum_confidence(p: Floats) -> Floats:
 
 def negative_entropy(p: Floats) -> Floats:
     """Return Σ_k p_k log p_k of each row."""
-    from scipy.special import entr
-
     return -np.asarray(entr(p)).sum(axis=1)
 
 

@@ -9,20 +9,22 @@ from 1 to 1/K as T grows, so T is unique.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import softmax_at
+from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import NotIdentified, check_number, check_scale, check_seed
-from temperance._core.optimise import root_in_scale
+from temperance._core.optimise import root_in_scale, search_in_scale
 from temperance.data import as_rows
 from temperance.data.given import draw_rows
 from temperance.data.types import LogitsLike
 from temperance.maps import Temperature
 
 MAX_RATIO = 1e8  # of T and the typical margin of the logits, in either direction
+SEARCHED_RATIO = 100.0  # the same where the objective has several valleys
 GAP_QUANTILE = 0.1  # quantile of the gaps
 MAX_ACCURACY = 1 - 1e-6  # conf(T) = 1 only in the limit T → 0
 MIN_OVER_CHANCE = 1.2  # accuracy over 1/K, so that T stays finite
@@ -58,6 +60,18 @@ def solve_confidence(logits: NDArray[Any], accuracy: float) -> float:
         return mean_confidence(logits, temperature) - accuracy
 
     return root_in_scale(excess, margin / MAX_RATIO, margin * MAX_RATIO, tolerance=1e-9).x
+
+
+def search_temperature(
+    objective: Callable[[Floats], Floats],
+    logits: NDArray[Any],
+    name: str = "target_logits",
+    **options: int,
+) -> Temperature:
+    """Return T with the least objective, which is a function of many temperatures at once."""
+    margin = typical_margin(logits, name)
+    low, high = margin / SEARCHED_RATIO, margin * SEARCHED_RATIO
+    return Temperature(search_in_scale(objective, low, high, **options).x)
 
 
 def temperature_of_accuracy(logits: NDArray[Any], labels: NDArray[np.int64]) -> float:

@@ -13,13 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from temperance._core.arrays import Floats, softmax_at
-from temperance._core.optimise import search_in_scale
 from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 from temperance.maps import Temperature
-from temperance.methods.confidence import typical_margin
+from temperance.methods.confidence import search_temperature
 from temperance.methods.importance_weights import read_weighted
-
-MAX_RATIO = 100.0  # of T and the typical margin of the source logits, in either direction
 
 
 def fit_cpcs(
@@ -66,5 +63,4 @@ def fit_cpcs(
             scores[j] = weight @ (np.einsum("ij,ij->i", p, p) - 2 * p[rows, y] + 1)
         return scores
 
-    margin = typical_margin(z, "source logits")
-    return Temperature(search_in_scale(weighted_brier, margin / MAX_RATIO, margin * MAX_RATIO).x)
+    return search_temperature(weighted_brier, z, "source logits")

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats
 from temperance._core.checks import NotIdentified, check_choice
@@ -26,8 +27,8 @@ from temperance.data.types import LogitsLike, SourceLike
 from temperance.supervised.affine import fit_biased_temperature
 from temperance.supervised.temperature import fit_temperature
 
-METHODS = ("em", "bbse", "rlls")
-MAX_SWEEPS = 2_000  # of EM
+PRIOR_METHODS = ("em", "bbse", "rlls")
+MAX_EM_SWEEPS = 2_000  # of EM
 EM_TOLERANCE = 1e-9  # sum of changes of the class shares at which EM ends
 CONFIDENCE = 0.05  # level of the bound on the sampling error of C in RLLS
 
@@ -72,7 +73,7 @@ def estimate_prior(
     >>> tp.estimate_prior(z, (z_old, y_old)).round(1)
     array([0.2, 0.8])
     """
-    check_choice(method, METHODS, "method")
+    check_choice(method, PRIOR_METHODS, "method")
     z, (s, y) = read_both(target_logits, source, seed)
     p, ps = _calibrated(z, s, y)
     share = np.bincount(y, minlength=p.shape[1]) / len(y)
@@ -103,7 +104,7 @@ def _em(p: Floats, share: Floats) -> Floats:
     ratio = p / np.maximum(share, 1e-12)
     ratio[:, share == 0] = 0.0  # a class without source rows is not identified
     q = share.copy()
-    for _ in range(MAX_SWEEPS):
+    for _ in range(MAX_EM_SWEEPS):
         new = q * ((1 / np.maximum(ratio @ q, 1e-300)) @ ratio)
         new /= new.sum()
         done = np.abs(new - q).sum() < EM_TOLERANCE
@@ -126,7 +127,6 @@ def _least_squares(c: Floats, b: Floats) -> Floats:
 
 
 def _rlls(c: Floats, mean: Floats, n: int) -> Floats:
-    from scipy.optimize import minimize
 
     k = len(c)
     b = mean - c.sum(axis=1)

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import NotIdentified, check_prior
@@ -27,12 +28,11 @@ from temperance.data.given import read_both
 from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.label_shift import estimate_prior
-from temperance.metrics.binned import bin_index
+from temperance.metrics.binned import N_BINS, bin_index
 from temperance.supervised.temperature import fit_temperature
 
-N_BINS = 15
 FIRST_STEP = 0.1  # of the search in log T
-MAX_RATIO = 100.0  # of T and the temperature of the source
+MAX_TEMPERATURE_RATIO = 100.0  # of T and the temperature of the source
 
 
 def fit_lascal(
@@ -66,8 +66,6 @@ def fit_lascal(
     >>> bool(tp.fit_lascal(z, (z_old, y_old)).temperature > 2)
     True
     """
-    from scipy.optimize import minimize_scalar
-
     z, (s, y) = read_both(target_logits, source, seed)
     k = z.shape[1]
     q = estimate_prior(z, (s, y), method="rlls") if prior is None else check_prior(prior, k)
@@ -79,7 +77,7 @@ def fit_lascal(
         return _label_shift_error(z, s, y, w, math.exp(log_t))
 
     end = float(cast("Any", minimize_scalar(error, bracket=(start, start + FIRST_STEP))).x)
-    if abs(end - start) > math.log(MAX_RATIO):
+    if abs(end - start) > math.log(MAX_TEMPERATURE_RATIO):
         msg = "the calibration error under label shift falls without end as the temperature grows."
         raise NotIdentified(msg)
     return Temperature(math.exp(end))

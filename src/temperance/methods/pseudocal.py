@@ -23,14 +23,14 @@ from temperance.maps import Temperature
 from temperance.methods.model_inputs import Model, check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
 
-MIX = 0.65  # λ of the paper
+HEAVIER_SHARE = 0.65  # λ of the paper
 
 
 def fit_pseudocal(
     model: Model,
     inputs: HasShape | Sequence[Any],
     *,
-    mix: float = MIX,
+    mix: float = HEAVIER_SHARE,
     seed: int | np.random.Generator = 0,
 ) -> Temperature:
     """Fit a temperature to mixtures of unlabelled target inputs (PseudoCal).

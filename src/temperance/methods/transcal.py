@@ -26,7 +26,7 @@ from temperance.methods.confidence import MIN_OVER_CHANCE, mean_confidence, solv
 from temperance.methods.importance_weights import read_weighted
 from temperance.supervised.temperature import fit_temperature
 
-MAX_ACCURACY = 1 - 1e-4  # so that T stays finite
+MAX_TARGET_ACCURACY = 1 - 1e-4  # at an accuracy of 1, T would be 0
 
 
 def fit_transcal(
@@ -74,7 +74,7 @@ def fit_transcal(
     controlled = w * correct - _slope(w * correct, w) * (w - 1)
     excess = float(correct.mean()) - confidence
     accuracy = float(controlled.mean()) - _slope(controlled, correct) * excess
-    accuracy = float(np.clip(accuracy, MIN_OVER_CHANCE / z.shape[1], MAX_ACCURACY))
+    accuracy = float(np.clip(accuracy, MIN_OVER_CHANCE / z.shape[1], MAX_TARGET_ACCURACY))
     return Temperature(max(1.0, solve_confidence(target, accuracy)))
 
 

@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats
 
 VALUE_TOLERANCE = 3e-5  # of V
-FIRST, COOLING, LAST = 0.1, 0.3, 1e-6  # ε: first value, ratio of two values, smallest value
+EPSILON, COOLING, LEAST_EPSILON = 0.1, 0.3, 1e-6  # first ε, ratio of two, smallest
 MISPLACED = 3e-4  # norm of (class shares - q) / √q that ends the search for one ε
-MAX_STEPS = 20  # of Newton's method for one ε
+NEWTON_STEPS = 20  # of Newton's method for one ε
 
 
 class Transport(NamedTuple):
@@ -41,16 +42,8 @@ class Transport(NamedTuple):
 def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) -> Transport:
     """Return the transport of rows of probabilities to labels with class mix q.
 
-    Parameters
-    ----------
-    p : array of shape (n, K)
-    q : array of shape (K,)
-        Sums to 1.
-    weight : array of shape (n,), optional
-        Sums to 1; equal by default.
+    Both q and the weights of the rows, equal by default, sum to 1.
     """
-    from scipy.optimize import minimize
-
     used = q > 0
     cost, quota = p[:, used].astype(np.float32), q[used]
     w = np.full(len(p), 1 / len(p)) if weight is None else weight
@@ -66,8 +59,8 @@ def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) ->
         return plan.curvature_times(direction / root) / root
 
     # In units of √q every class has about the same curvature; v is measured in units of ε.
-    v, eps = np.zeros(len(quota)), FIRST
-    options = {"gtol": MISPLACED, "maxiter": MAX_STEPS, "max_trust_radius": 1e3}
+    v, eps = np.zeros(len(quota)), EPSILON
+    options = {"gtol": MISPLACED, "maxiter": NEWTON_STEPS, "max_trust_radius": 1e3}
     settings: dict[str, Any] = {"jac": True, "method": "trust-ncg", "options": options}
     while True:
         plan.smooth(eps)
@@ -78,7 +71,7 @@ def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) ->
         best = (cost + v.astype(np.float32)).max(axis=1)
         value = float(w @ best)  # q · v = 0
         planned = float(w @ np.einsum("ij,ij->i", plan.shares, cost)) + float(plan.class_shares @ v)
-        if value - planned < VALUE_TOLERANCE or eps < LAST:
+        if value - planned < VALUE_TOLERANCE or eps < LEAST_EPSILON:
             break
         eps *= COOLING
     potentials = np.full(len(q), -np.inf)

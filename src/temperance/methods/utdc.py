@@ -22,15 +22,12 @@ import numpy as np
 
 from temperance._core.arrays import Floats, softmax_at
 from temperance._core.checks import NotIdentified, check_number
-from temperance._core.optimise import search_in_scale
 from temperance.data.given import read_both
 from temperance.data.types import LogitsLike, SourceLike
 from temperance.maps import Temperature
 from temperance.methods.atc import estimate_atc
-from temperance.methods.confidence import typical_margin
-
-N_BINS = 15
-MAX_RATIO = 100.0  # of T and the typical margin of the target logits, in either direction
+from temperance.methods.confidence import search_temperature
+from temperance.metrics.binned import N_BINS
 
 
 def fit_utdc(
@@ -91,9 +88,7 @@ def fit_utdc(
             errors[j] = np.abs(wanted - found).mean()
         return errors
 
-    margin = typical_margin(z)
-    low, high = margin / MAX_RATIO, margin * MAX_RATIO
-    return Temperature(search_in_scale(adaptive_error, low, high, points=21, rounds=3).x)
+    return search_temperature(adaptive_error, z, points=21, rounds=3)
 
 
 def _bin_means(values: Floats, n_bins: int) -> Floats:

@@ -53,7 +53,7 @@ from temperance.data.rows import stride_of
 from temperance.data.types import LogitsLike, PriorLike
 from temperance.maps import Temperature
 
-Sums = Callable[[float], tuple[float, Moments]]
+SumsAtScale = Callable[[float], tuple[float, Moments]]
 
 BAG_ROWS = 2_000  # the paper's own sample size, at which its shortfalls mean what they should
 MAX_BAGS = 10  # more bags reduce the variance by less than the method's own error
@@ -132,7 +132,7 @@ def fit_uts(
     n_bags = min(MAX_BAGS, rows.n // size)
     picked = shuffled(rows.n, n_bags * size, generator)
     sample = ArrayRows(rows.take(picked).logits, checked=True)
-    means = mean_weights(sample.thin(SEARCH_ROWS).mapped(log_odds))
+    means = mean_weights(sample.thin(SEARCH_ROWS).mapped(other_log_odds))
     logs = list[float]()
     for first in range(0, len(picked), size):  # a bag starts from the bags before: they are alike
         bag = ArrayRows(sample.logits[first : first + size], checked=True)
@@ -223,7 +223,7 @@ def _held_odds(rows: Rows) -> tuple[Floats, NDArray[np.int64]] | None:
     return kernels.non_predicted_log_odds(to_numpy(rows.logits))
 
 
-def log_odds(logits: NDArray[Any]) -> Floats:
+def other_log_odds(logits: NDArray[Any]) -> Floats:
     """Return ``log p_k - log(1 - p_k)`` where k is not predicted, next to -∞ where it is."""
     return kernels.non_predicted_log_odds(to_numpy(logits))[0]
 
@@ -248,7 +248,7 @@ def fit_weight_exponent(
         if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
             solution = search_in_scale(weight_objective(rows, shortfall, form), *EXPONENTS)
         else:
-            held = rows.mapped(log_odds) if odds is None else ArrayRows(odds, checked=True)
+            held = rows.mapped(other_log_odds) if odds is None else ArrayRows(odds, checked=True)
             solution = _search(held, shortfall.wanted(form), grid_means)
     except NotIdentified as error:
         raise NotIdentified(f"UTS in its {form} form has no optimal weight: {error}") from None
@@ -276,8 +276,8 @@ def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[F
     def sums(block: Block, v: Floats) -> Floats:
         z = to_numpy(block.logits).astype(np.float64)
         if form == "paper":
-            return np.stack([np.exp(x * log_odds(z / x)).sum(axis=0) for x in v])
-        odds = log_odds(z)
+            return np.stack([np.exp(x * other_log_odds(z / x)).sum(axis=0) for x in v])
+        odds = other_log_odds(z)
         return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
 
     def objective(v: Floats) -> Floats:
@@ -326,7 +326,7 @@ def mean_weights(odds: Rows) -> Floats:
 # -------------------------------------------------------------------- step 2: the temperature
 
 
-def _fit_weighted(sums: list[Sums], form: str, start: float) -> float:
+def _fit_weighted(sums: list[SumsAtScale], form: str, start: float) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
     beta, doubt = start, 0.0
     for function, tolerance in zip(sums, (SEARCH_TOLERANCE, TOLERANCE)[-len(sums) :], strict=True):
@@ -339,7 +339,7 @@ def _fit_weighted(sums: list[Sums], form: str, start: float) -> float:
     return beta
 
 
-def _minimise_weighted(sums: Sums, start: float, tolerance: float) -> tuple[float, float]:
+def _minimise_weighted(sums: SumsAtScale, start: float, tolerance: float) -> tuple[float, float]:
     """Return β* and the mean of -log max p at the last β, 0 where there is no minimum."""
     doubt = 0.0
 
@@ -354,7 +354,7 @@ def _minimise_weighted(sums: Sums, start: float, tolerance: float) -> tuple[floa
     return solution.x, doubt if solution.converged else 0.0
 
 
-def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list[Sums]:
+def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list[SumsAtScale]:
     """Return ``Σ W (max z - z)`` and moments as functions of β, of some rows and then of all.
 
     The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
@@ -370,16 +370,16 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list
 
     def statistic(block: Block, beta: float) -> tuple[float, Moments]:
         z = to_numpy(block.logits)
-        mass, gap = weigh(z, log_odds(z / v if form == "paper" else z), v, form)
+        mass, gap = weigh(z, other_log_odds(z / v if form == "paper" else z), v, form)
         return float(gap.sum()), kernels.temperature_moments(z, None, mass, beta)
 
-    def of(rows: Rows) -> Sums:
+    def of(rows: Rows) -> SumsAtScale:
         return lambda beta: rows.reduce(lambda block: statistic(block, beta))
 
     return [of(rows.thin_by(stride)), of(rows)] if stride > 1 else [of(rows)]
 
 
-def _held_sums(z: NDArray[Any], mass: Floats, gap: Floats) -> Sums:
+def _held_sums(z: NDArray[Any], mass: Floats, gap: Floats) -> SumsAtScale:
     rows, constant = ArrayRows(z, None, mass, checked=True), float(gap.sum())
     return lambda beta: (
         constant,

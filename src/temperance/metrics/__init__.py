@@ -5,7 +5,7 @@ from __future__ import annotations
 from temperance.metrics.binned import Bins, adaptive_ece, classwise_ece, ece
 from temperance.metrics.bootstrap import bootstrap
 from temperance.metrics.evaluation import Evaluation, evaluate
-from temperance.metrics.proper import Scores, accuracy, brier, nll
+from temperance.metrics.proper import accuracy, brier, nll
 from temperance.metrics.selective import RiskCoverage, aurc, excess_aurc, risk_coverage
 from temperance.metrics.smooth import smooth_ece
 
@@ -13,7 +13,6 @@ __all__ = [
     "Bins",
     "Evaluation",
     "RiskCoverage",
-    "Scores",
     "accuracy",
     "adaptive_ece",
     "aurc",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from temperance._core import kernels
 from temperance._core.arrays import Floats, to_numpy
-from temperance._core.kernels_numpy import EvaluationSums
+from temperance._core.sums import EvaluationSums
 from temperance.data import Block, Rows
 
 CONFIDENCE_ROUNDING = 4e-15  # relative rounding error of a confidence, generously
@@ -48,7 +47,11 @@ def labels_of(block: Block) -> NDArray[Any]:
 
 def sum_outcomes(rows: Rows, edges: Floats) -> EvaluationSums:
     """Return the sums of the outcomes over all rows, and over bins of confidence: one pass."""
-    statistic = partial(_sum_block, edges=edges)
+
+    def statistic(block: Block) -> EvaluationSums:
+        z = to_numpy(block.logits)
+        return kernels.evaluation_sums(z, labels_of(block), block.weight, edges)
+
     if rows.soft:
         return rows.reduce(statistic)
     return rows.reduce_with_validity(
@@ -59,14 +62,13 @@ def sum_outcomes(rows: Rows, edges: Floats) -> EvaluationSums:
     )
 
 
-def _sum_block(block: Block, *, edges: Floats) -> EvaluationSums:
-    z = to_numpy(block.logits)
-    return kernels.evaluation_sums(z, labels_of(block), block.weight, edges)
-
-
 def gather(rows: Rows) -> Outcomes:
     """Return the outcomes of all rows, in order: one pass, 40 bytes for each row."""
-    *columns, weight = rows.reduce(_as_lists)
+
+    def as_lists(block: Block) -> tuple[list[Any], ...]:
+        return tuple([column] for column in outcomes(block))  # adding lists keeps all rows
+
+    *columns, weight = rows.reduce(as_lists)
     confidence, correct, nll, brier = (np.concatenate(column) for column in columns)
     weighted = weight[0] is not None
     return Outcomes(confidence, correct, nll, brier, np.concatenate(weight) if weighted else None)
@@ -84,8 +86,3 @@ def runs(confidence: Floats) -> tuple[Floats, NDArray[np.intp]]:
     run = np.empty(confidence.size, np.intp)
     run[order] = np.cumsum(first) - 1
     return rising[first], run
-
-
-def _as_lists(block: Block) -> tuple[list[Any], ...]:
-    """Return outcomes as lists of one array each: adding lists keeps all rows."""
-    return tuple([column] for column in outcomes(block))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from temperance._core.arrays import Floats
 from temperance.data import Block, Rows, Totals
@@ -41,13 +42,13 @@ def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
     return of_mean(rows, "brier", 1 / rows.n_classes if per_class else 1.0)
 
 
-def of_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of bins of equal width."""
     o = gather(rows)
     return _gaps(o, binned.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
 
 
-def of_adaptive_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_adaptive_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of bins of equal mass."""
     o = gather(rows)
     edges = binned.Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).edges
@@ -70,7 +71,7 @@ def _gaps(o: Outcomes, place: NDArray[np.intp], share: Floats, n_bins: int) -> S
     return Sums(_sparse(gap * share, place, n_bins), o.mass, finish=None, norm=True)
 
 
-def of_classwise_ece(rows: Rows, *, n_bins: int = 15) -> Sums:
+def of_classwise_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of the bins of all classes, divided by their number."""
     parts = rows.reduce(partial(_class_gaps, n_bins=n_bins))
     gap, place, weight = (np.concatenate(part) for part in parts)
@@ -86,8 +87,6 @@ def _class_gaps(block: Block, *, n_bins: int) -> Totals:
 
 def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
     """The (n, width) array whose row i holds ``data[i]`` in the columns ``place[i]``."""
-    from scipy.sparse import csr_array  # SciPy would double the import of the package
-
     n, m = data.shape
     starts = m * np.arange(n + 1, dtype=np.intp)
     return csr_array((data.ravel(), place.ravel(), starts), shape=(n, width))

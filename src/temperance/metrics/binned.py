@@ -21,13 +21,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core import checks, kernels
+from temperance._core import checks
 from temperance._core.arrays import Floats, softmax, to_numpy
-from temperance._core.kernels_numpy import bin_index
+from temperance._core.sums import bin_index, bin_sums
 from temperance.data import Block, Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 
+N_BINS = 15  # unless others are asked for
 LARGEST_CONFIDENCE = 1 + 1e-6  # a float32 softmax may exceed 1 by its rounding
 
 
@@ -73,12 +74,12 @@ class Bins:
         correct: NDArray[Any],
         weight: NDArray[Any] | None = None,
         *,
-        n_bins: int = 15,
+        n_bins: int = N_BINS,
     ) -> Bins:
         """Return the sums over bins of width ``1 / n_bins``."""
         confidence, correct, weight = _alike(confidence, correct, weight)
         edges = unit_edges(n_bins)
-        sums = kernels.bin_sums(confidence, correct, weight, edges)
+        sums = bin_sums(confidence, correct, weight, edges)
         return cls.from_sums(sums, edges, weighted=weight is not None)
 
     @classmethod
@@ -94,7 +95,7 @@ class Bins:
         correct: NDArray[Any],
         weight: NDArray[Any] | None = None,
         *,
-        n_bins: int = 15,
+        n_bins: int = N_BINS,
     ) -> Bins:
         """Return the sums over bins of (nearly) equal weight; equal confidences stay together.
 
@@ -183,7 +184,7 @@ def ece(
     labels: LabelsLike | None = None,
     sample_weight: WeightsLike | None = None,
     *,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal width. Lower is better; 0 is best.
@@ -223,7 +224,7 @@ def adaptive_ece(
     labels: LabelsLike | None = None,
     sample_weight: WeightsLike | None = None,
     *,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the expected calibration error, bins of equal mass. Lower is better; 0 is best.
@@ -264,7 +265,7 @@ def classwise_ece(
     labels: LabelsLike | None = None,
     sample_weight: WeightsLike | None = None,
     *,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     classes: Sequence[object] | None = None,
 ) -> float:
     r"""Return the calibration error of class probabilities, mean over classes. Lower is better.

@@ -26,6 +26,8 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.sparse import csr_array
 
 from temperance._core import checks
 from temperance._core.arrays import Floats, as_array, namespace, to_numpy
@@ -120,7 +122,7 @@ def bootstrap(
     n_resamples = checks.check_integer(n_resamples, "n_resamples", low=1)
     level = checks.check_number(level, "level", low=0, high=1, open_low=True)
     units = group_numbers(groups, rows.n)
-    draws = partial(_draws, int(units.max()) + 1, n_resamples, rng)
+    draws = partial(draw_counts, int(units.max()) + 1, n_resamples, rng)
     if function in SUMS:
         value, sums = function(rows, **options), SUMS[function](rows, **options)
         low, high = _of_sums(sums, units, draws(), level)
@@ -167,8 +169,8 @@ def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
     return function, {}
 
 
-def _draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
-    """Counts of n units drawn n times, with replacement: blocks of shape (resamples, n)."""
+def draw_counts(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+    """Yield counts of n units drawn n times, with replacement, in blocks (resamples, n)."""
     at_once = max(1, DRAWS // n)
     for start in range(0, n_resamples, at_once):
         b = min(at_once, n_resamples - start)
@@ -187,8 +189,6 @@ def _of_sums(
     sums: Sums, units: NDArray[np.intp], draws: Iterator[NDArray[np.intp]], level: float
 ) -> tuple[float, float]:
     """Interval of a metric made of sums: percentiles, or for a calibration error the ray."""
-    from scipy.sparse import csr_array  # here and below: SciPy would double the import time
-
     member: Any = csr_array((np.ones(units.size), (units, np.arange(units.size))))
     columns, weight = member @ sums.columns, member @ sums.weight
     parts: list[Floats] = []
@@ -204,8 +204,6 @@ def _of_sums(
 
 def _along_ray(gaps: Floats, noise: Floats, level: float) -> tuple[float, float]:
     """Interval of ``λ|v|``: see the top of the file."""
-    from scipy.optimize import brentq
-
     seen = float(np.abs(gaps).sum())
     if seen == 0:
         return 0.0, float(np.quantile(np.abs(noise).sum(axis=1), level))
@@ -235,7 +233,7 @@ CURVES: dict[Any, Callable[[Outcomes, NDArray[np.intp]], float]] = {
 
 
 def _table(*columns: object) -> tuple[Any, ...]:
-    """What a metric that is not ours is called with: arrays of the user's own kind."""
+    """Arguments of a metric that is not ours: arrays of the user's own kind."""
     if isinstance(columns[0], Rows):
         blocks = zip(*columns[0].blocks(), strict=True)
         given = (column for column in blocks if column[0] is not None)

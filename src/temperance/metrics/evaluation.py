@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -12,21 +12,23 @@ from temperance._core import checks
 from temperance.data import as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import sum_outcomes
-from temperance.metrics.binned import Bins, unit_edges
-from temperance.metrics.proper import Scores
+from temperance.metrics.binned import N_BINS, Bins, unit_edges
 
-BINS = ("edges", "counts", "confidence", "correct")
+ADDED = ("n", "correct_sum", "nll_sum", "brier_sum", "bins")
 
 
 @final
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model did on some rows; ``+`` adds the rows of another evaluation.
+    """Sums of scores of a model over some rows; ``+`` adds the rows of another evaluation.
 
     Attributes
     ----------
-    scores : Scores
-        Sums of the proper scores.
+    n_classes : int
+    n : float
+        Number of rows, or the sum of their weights.
+    correct_sum, nll_sum, brier_sum : float
+        Sums over rows; the Brier score is summed over classes too.
     bins : Bins
         Reliability bins.
 
@@ -41,13 +43,19 @@ class Evaluation:
     8 rows: accuracy 0.5000, confidence 0.7500, NLL 0.8370, Brier 0.3125, ECE 0.2500
     """
 
-    scores: Scores
+    n_classes: int
+    n: float
+    correct_sum: float
+    nll_sum: float
+    brier_sum: float
     bins: Bins
 
     def __add__(self, other: Evaluation) -> Evaluation:
         if not isinstance(other, Evaluation):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
-        return Evaluation(self.scores + other.scores, self.bins + other.bins)
+        checks.check_same_classes(other.n_classes, self.n_classes, "the evaluation to add")
+        sums = (getattr(self, name) + getattr(other, name) for name in ADDED)
+        return Evaluation(self.n_classes, *sums)
 
     def __radd__(self, other: object) -> Evaluation:
         """Return itself where `sum` begins, at 0."""
@@ -62,43 +70,39 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums as plain numbers, to be kept as JSON: a few for each bin, no rows."""
-        bins = {name: getattr(self.bins, name).tolist() for name in BINS}
-        return {"scores": asdict(self.scores), "bins": bins}
+        bins = {name: value.tolist() for name, value in vars(self.bins).items()}
+        return vars(self) | {"bins": bins}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Evaluation:
         """Return the evaluation that `to_dict` described, to the last bit."""
         try:
-            bins = {name: np.asarray(facts["bins"][name]) for name in BINS}
-            return cls(Scores(**facts["scores"]), Bins(**bins))
-        except (KeyError, TypeError) as error:
+            bins = {name: np.asarray(value) for name, value in facts["bins"].items()}
+            sums: dict[str, Any] = {**facts, "bins": Bins(**bins)}
+            return cls(**sums)
+        except (KeyError, TypeError, AttributeError) as error:
             msg = f"facts must be those of Evaluation.to_dict. They lack a part ({error})."
             raise checks.InputError(msg) from None
 
     @property
-    def n(self) -> float:
-        """Number of rows, or the sum of their weights."""
-        return self.scores.weight
-
-    @property
     def accuracy(self) -> float:
         """Share of rows predicted right. Higher is better."""
-        return self.scores.accuracy
+        return self.correct_sum / self.n
 
     @property
     def confidence(self) -> float:
         """Mean confidence; above the accuracy the model is overconfident."""
-        return float(self.bins.confidence.sum() / self.scores.weight)
+        return float(self.bins.confidence.sum() / self.n)
 
     @property
     def nll(self) -> float:
         """Mean negative log-likelihood. Lower is better."""
-        return self.scores.nll
+        return self.nll_sum / self.n
 
     @property
     def brier(self) -> float:
-        """Brier score, mean over rows and classes. Lower is better."""
-        return self.scores.brier
+        """Mean squared error of the probabilities, over rows and classes. Lower is better."""
+        return self.brier_sum / (self.n * self.n_classes)
 
     @property
     def ece(self) -> float:
@@ -111,7 +115,7 @@ def evaluate(
     labels: LabelsLike | None = None,
     sample_weight: WeightsLike | None = None,
     *,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     classes: Sequence[object] | None = None,
 ) -> Evaluation:
     """Return accuracy, NLL, Brier score and ECE from one pass over the rows.
@@ -144,7 +148,6 @@ def evaluate(
     rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     edges = unit_edges(n_bins)
     sums = sum_outcomes(rows, edges)
-    return Evaluation(
-        Scores.from_sums(sums, rows.n_classes),
-        Bins.from_sums(sums.bins, edges, weighted=sums.weighted),
-    )
+    n, correct, nll, brier = sums.scores.tolist()
+    bins = Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
+    return Evaluation(rows.n_classes, n if sums.weighted else int(n), correct, nll, brier, bins)

@@ -7,82 +7,9 @@ cannot gain by lying. Prefer them to any calibration error when models are to be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
-import numpy as np
-
-from temperance._core import checks
-from temperance._core.kernels_numpy import EvaluationSums
-from temperance.data import Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
-from temperance.metrics._outcomes import sum_outcomes
-
-ONE_BIN = np.array([0.0, 1.0])  # edges for scores without bins
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Sums of accuracy, NLL and Brier score over rows; ``+`` adds the rows of another.
-
-    Attributes
-    ----------
-    n_classes : int
-    weight : float
-        Number of rows, or the sum of their weights.
-    correct_sum, nll_sum, brier_sum : float
-        Sums over rows; the Brier score is summed over classes too.
-
-    Examples
-    --------
-    >>> monday = Scores(n_classes=2, weight=3, correct_sum=2, nll_sum=1.5, brier_sum=0.9)
-    >>> tuesday = Scores(n_classes=2, weight=1, correct_sum=1, nll_sum=0.1, brier_sum=0.1)
-    >>> (monday + tuesday).accuracy
-    0.75
-    """
-
-    n_classes: int
-    weight: float
-    correct_sum: float
-    nll_sum: float
-    brier_sum: float
-
-    @classmethod
-    def from_sums(cls, sums: EvaluationSums, n_classes: int) -> Scores:
-        """Return the scores among the sums of a pass; without weights ``weight`` is an integer."""
-        weight, correct, nll, brier = sums.scores.tolist()
-        return cls(n_classes, weight if sums.weighted else int(weight), correct, nll, brier)
-
-    def __add__(self, other: Scores) -> Scores:
-        checks.check_same_classes(other.n_classes, self.n_classes, "the scores to add")
-        return Scores(
-            self.n_classes,
-            self.weight + other.weight,
-            self.correct_sum + other.correct_sum,
-            self.nll_sum + other.nll_sum,
-            self.brier_sum + other.brier_sum,
-        )
-
-    @property
-    def accuracy(self) -> float:
-        """Share of rows predicted right. Higher is better."""
-        return self.correct_sum / self.weight
-
-    @property
-    def nll(self) -> float:
-        """Mean negative log-likelihood. Lower is better."""
-        return self.nll_sum / self.weight
-
-    @property
-    def brier(self) -> float:
-        """Mean squared error of the probabilities, over rows and classes. Lower is better."""
-        return self.brier_sum / (self.weight * self.n_classes)
-
-
-def score(rows: Rows) -> Scores:
-    """Return the scores of labelled rows: one pass."""
-    return Scores.from_sums(sum_outcomes(rows, ONE_BIN), rows.n_classes)
+from temperance.metrics.evaluation import evaluate
 
 
 def accuracy(
@@ -118,7 +45,7 @@ def accuracy(
     >>> tp.metrics.accuracy(z, [0, 1, 2, 2])
     0.75
     """
-    return score(as_labelled_rows(logits, labels, sample_weight, classes=classes)).accuracy
+    return evaluate(logits, labels, sample_weight, n_bins=1, classes=classes).accuracy
 
 
 def nll(
@@ -155,7 +82,7 @@ def nll(
     >>> round(tp.metrics.nll(z, [0, 1]), 6)  # (log 4/3 + log 4) / 2
     0.836988
     """
-    return score(as_labelled_rows(logits, labels, sample_weight, classes=classes)).nll
+    return evaluate(logits, labels, sample_weight, n_bins=1, classes=classes).nll
 
 
 def brier(
@@ -188,5 +115,5 @@ def brier(
     >>> round(tp.metrics.brier(z, [0, 1], per_class=False), 6)
     0.625
     """
-    scores = score(as_labelled_rows(logits, labels, sample_weight, classes=classes))
-    return scores.brier if per_class else scores.brier * scores.n_classes
+    found = evaluate(logits, labels, sample_weight, n_bins=1, classes=classes)
+    return found.brier if per_class else found.brier * found.n_classes

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dct, idct
 
 from temperance._core.arrays import Floats
 from temperance._core.optimise import root_in_scale
@@ -90,13 +91,10 @@ def split_between_cells(confidence: Floats, cells: int) -> tuple[NDArray[np.intp
 
 def smoothed(residual: Floats, sigma: float) -> Floats:
     """Return residuals on a grid of [0, 1], along the last axis, smoothed with width ``sigma``."""
-    from scipy.fft import dct  # here and below: SciPy would double the import of the package
-
     return _damped(dct(residual), sigma)
 
 
 def _damped(cosines: Floats, sigma: float) -> Floats:
-    from scipy.fft import idct
 
     m = np.arange(cosines.shape[-1], dtype=np.float64)
     return idct(cosines * np.exp(-((np.pi * m * sigma) ** 2) / 2))
@@ -104,8 +102,6 @@ def _damped(cosines: Floats, sigma: float) -> Floats:
 
 def fixed_point(residual: Floats) -> float:
     """Return σ* with ``Σ |smoothed(residual, σ*)| = σ*``."""
-    from scipy.fft import dct
-
     cosines = dct(residual)
 
     def error(sigma: float) -> float:

@@ -1,4 +1,4 @@
-"""What rings: a limit that is broken, a change, or a refusal."""
+"""Alarms: a limit that is broken, a change, or a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEANS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model in use has to keep to.
+    """Limits of accuracy, calibration error and recall for a model in use.
 
     Parameters
     ----------
@@ -155,7 +155,8 @@ def ring(
         beyond = found.value > limit if largest else found.value < limit
         if sure or (changes and beyond):
             side = f"{'' if sure else 'probably '}{'above' if largest else 'below'}"
-            text = f"{what} is {_percent(found)}, {side} the limit of {limit:.1%}."
+            here = f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"
+            text = f"{what} is {here}, {side} the limit of {limit:.1%}."
             advice = "Look at a proposed calibration." if largest else "Look at the rows."
             named = [what.removeprefix("recall of ")] if what.startswith("recall") else []
             yield alarm("limit", what, abs(found.value - limit), text, advice, named)
@@ -223,7 +224,3 @@ def unlike_whole(alarms: list[Alarm]) -> list[Alarm]:
         return alarm.segment is not None and more < SEVERITIES["medium"]
 
     return [alarm for alarm in alarms if not repeats(alarm)]
-
-
-def _percent(found: Interval) -> str:
-    return f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"

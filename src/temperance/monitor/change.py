@@ -37,33 +37,25 @@ Vector = NDArray[np.float64]
 
 ALLOWED = 1.0  # standard errors per window that are let pass: changes of interest are larger
 TOLERATED = 0.01  # change of a mean rank (0.5 at home) that does not matter, however certain
-TOLERATED_MIX = 0.05  # the same of a class mix, as Cohen's w (a small effect is 0.1)
+TOLERATED_MIX = 0.05  # change of a class mix that does not matter: Cohen's w (0.1 is small)
 OVERSHOOT = 1.166  # of Siegmund's formula
-SHORT = 1.1  # the formula gives 6 % too little time at k = 1, by simulation
+SIEGMUND_SHORTFALL = 1.1  # the formula gives 6 % too little time at k = 1, by simulation
 LEAST_COUNT = 5  # expected rows of a class; rarer classes count together
-MOST_CLASSES = 100  # for which ranks are kept by class
+CLASSES_RANKED = 100  # for which ranks are kept by class
 NOTABLE = 2.0  # standard errors from which a class is named
 
 
 @dataclass
 class Tally:
-    """Sums over rows: of one window, or of the reference.
-
-    Attributes
-    ----------
-    n : float
-    ranks : dict of float
-        Sum of the ranks by name.
-    counts : array of shape (K,)
-        Rows by predicted class; empty for a segment of a model with many classes.
-    by_class : array of shape (K,)
-        Sum of the ranks of the confidence by predicted class; empty for many classes.
-    """
+    """Sums over rows: of one window, or of the reference."""
 
     n: float = 0.0
     ranks: dict[str, float] = field(default_factory=dict[str, float])
+    """Sum of the ranks by name."""
     counts: Vector = field(default_factory=lambda: np.zeros(0))
+    """Rows by predicted class; empty for a segment of a model with many classes."""
     by_class: Vector = field(default_factory=lambda: np.zeros(0))
+    """Sum of the ranks of the confidence by predicted class; empty for many classes."""
 
     def __add__(self, other: Tally) -> Tally:
         """Return the sums over both."""
@@ -132,7 +124,7 @@ class Ranks:
     def _tally(self, numbers: dict[str, Vector], predicted: NDArray[np.intp]) -> Tally:
         k = self._source.rows.n_classes
         ranks = {name: self._rank(name, values) for name, values in numbers.items()}
-        by_class = np.bincount(predicted, ranks["confidence"], k) if k <= MOST_CLASSES else []
+        by_class = np.bincount(predicted, ranks["confidence"], k) if k <= CLASSES_RANKED else []
         return Tally(
             float(len(predicted)),
             {name: float(u.sum()) for name, u in ranks.items()},
@@ -157,7 +149,7 @@ def threshold(time: float) -> float:
     """Return h of a sum of standard normal numbers less 1 that rings once in that many windows."""
 
     def short_of(b: float) -> float:
-        return (np.exp(2 * b) - 2 * b - 1) / 2 - SHORT * time
+        return (np.exp(2 * b) - 2 * b - 1) / 2 - SIEGMUND_SHORTFALL * time
 
     return max(float(brentq(short_of, 1e-3, 40.0)) - OVERSHOOT, 0.0)  # pyright: ignore[reportArgumentType]
 
@@ -165,12 +157,8 @@ def threshold(time: float) -> float:
 class Chart:
     """The CUSUMs of one series of windows.
 
-    Parameters
-    ----------
-    reference : Tally
-        Rows before the first window; none for a segment, whose first window is its reference.
-    variance : dict of float
-        Of the rank of a row.
+    The reference are the rows before the first window; none for a segment, whose first window is
+    its reference. The variance is that of the rank of a row.
     """
 
     def __init__(self, reference: Tally, variance: dict[str, float]) -> None:

@@ -20,7 +20,7 @@ from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Prior, as_prior
-from temperance.calibrate.result import Calibration
+from temperance.calibrate.result import MOST_CLASSES, Calibration
 from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.data.types import LogitsLike, PriorLike, SourceLike
@@ -32,9 +32,8 @@ from temperance.monitor.change import Ranks
 from temperance.monitor.reference import Reference
 from temperance.monitor.state import Record
 from temperance.monitor.timeline import Timeline, instant, moment, place_of
-from temperance.monitor.window import CLASSES, SHARED, Window, describe, interval, slim, widened
+from temperance.monitor.window import MOST_NAMED, SHARED, Window, describe, interval, restored, slim
 
-MOST_CLASSES = 2_000  # for which expected metrics exist
 MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them
 NOT_OF_SEGMENTS = ("precision", "f1", "proposed")
 START = "start"  # name of the map that is in use before any was accepted
@@ -125,8 +124,8 @@ class Monitor:
             raise InputError(f"{msg} {type(limits).__name__} instead.")
         self._open(
             {
-                "format": state.FORMAT,
-                "version": state.VERSION,
+                "format": state.STATE_FORMAT,
+                "version": state.STATE_VERSION,
                 "package": __version__,
                 "classes": [str(name) for name in names or range(k)],
                 "prior": None if mix is None else _prior_facts(mix),
@@ -238,7 +237,7 @@ class Monitor:
             part = self._estimated(cal, z[places], used, level)
             estimates, recall = part["estimates"], part["estimates"].get("recall", {})
             estimates["recall"] = {name: recall[name] for name in self.limits.recall if recall}
-            shorter = {"by_class": []} | ({} if len(self.classes) <= CLASSES else {"counts": []})
+            shorter = {"by_class": []} | ({} if len(self.classes) <= MOST_NAMED else {"counts": []})
             facts[key] = {
                 "estimates": {n: v for n, v in estimates.items() if n not in NOT_OF_SEGMENTS},
                 "findings": [one.to_dict() for one in cal.findings if one.severity == "refuse"],
@@ -319,7 +318,7 @@ class Monitor:
         )
         cal = self._calibrations.get(last["id"])
         return Proposal(
-            calibration=cal or widened(last["calibration"], self._shared()),
+            calibration=cal or restored(last["calibration"], self._shared()),
             within_limits=kept and new["gain"][0] > 0,
             compare=compare | {"gain": interval(new["gain"])},
             at=last["at"],

@@ -37,14 +37,10 @@ MOST = 0.8  # largest probability: no statistic of logits excludes that labels h
 
 
 class Reference:
-    """The source of a monitor.
+    """The source of a monitor: its accuracy, and the temperatures that go with it.
 
-    Attributes
-    ----------
-    accuracy : float
-        Of the source.
-    temperatures : array of shape (3,)
-        At which the mean confidence of the source is its accuracy, and the ends of its error.
+    At the temperatures, the mean confidence of the source is its accuracy, and the ends of its
+    error.
     """
 
     def __init__(self, sample: LabelledSample, ranks: Ranks) -> None:

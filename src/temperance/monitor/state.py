@@ -31,15 +31,15 @@ except ImportError:  # Windows has no such locks: let one process write at a tim
 Record = dict[str, Any]
 Records = dict[str, Record]
 
-FORMAT, VERSION = "temperance-monitor", 1
+STATE_FORMAT, STATE_VERSION = "temperance-monitor", 1
 HEAD, MIDDLE = b'{"sha256":"', b'","record":'
-DIGITS = 16  # of the checksum
+CHECKSUM_DIGITS = 16  # of the checksum
 SIGNIFICANT = 5  # digits of a number in a record
 
 
 def digest(record: Record) -> str:
     """Return the checksum under which a record is known."""
-    return hashlib.sha256(_text(record)).hexdigest()[:DIGITS]
+    return hashlib.sha256(_text(record)).hexdigest()[:CHECKSUM_DIGITS]
 
 
 def _text(record: Record) -> bytes:
@@ -59,7 +59,7 @@ def read(path: str | os.PathLike[str]) -> Records:
     """Return the records of a file, by checksum and in their order; say if the last is torn."""
     with opened(path) as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
+            fcntl.flock(file, fcntl.LOCK_SH)  # so that no writer is in the middle of a line
         records, good = _decode(file.read(), path)
     if good is not None:
         warnings.warn(
@@ -84,14 +84,11 @@ def write(path: str | os.PathLike[str], records: Records) -> None:
         if good is not None:
             file.truncate(good)
         file.seek(0, os.SEEK_END)
-        lines = (_line(record) for key, record in records.items() if key not in held)
-        file.write(b"".join(lines))
+        for key, record in records.items():
+            if key not in held:
+                file.write(HEAD + digest(record).encode() + MIDDLE + _text(record) + b"}\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _line(record: Record) -> bytes:
-    return HEAD + digest(record).encode() + MIDDLE + _text(record) + b"}\n"
 
 
 @contextmanager
@@ -136,20 +133,20 @@ def _may_be_torn(line: bytes) -> bool:
 
 def _record(line: bytes) -> Record | None:
     """Return the record of a line, or None for a line that is damaged."""
-    begin = len(HEAD) + DIGITS + len(MIDDLE)
+    begin = len(HEAD) + CHECKSUM_DIGITS + len(MIDDLE)
     body = line[begin:-1]
     whole = line.startswith(HEAD) and line[begin - len(MIDDLE) : begin] == MIDDLE
-    if not (whole and hashlib.sha256(body).hexdigest()[:DIGITS].encode() == line[11:27]):
+    if not (whole and hashlib.sha256(body).hexdigest()[:CHECKSUM_DIGITS].encode() == line[11:27]):
         return None
     record = parse(body)
     return record if isinstance(record, dict) else None
 
 
 def _check_version(record: Record, path: object) -> None:
-    if record.get("format") != FORMAT:
+    if record.get("format") != STATE_FORMAT:
         raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
-    if record["version"] > VERSION:
+    if record["version"] > STATE_VERSION:
         raise InputError(
-            f"path must be a state of format {VERSION} or older. {shown_path(path)} has format "
-            f"{record['version']}: update temperance."
+            f"path must be a state of format {STATE_VERSION} or older. {shown_path(path)} has "
+            f"format {record['version']}: update temperance."
         )

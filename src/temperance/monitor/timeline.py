@@ -11,7 +11,7 @@ from temperance.monitor.change import Chart, Ranks, Tally
 from temperance.monitor.state import Record
 from temperance.monitor.window import LASTING, Estimates, Window, doubted, read, with_labels
 
-SEVERITY = list(SEVERITIES)
+FROM_LOW_TO_CRITICAL = list(SEVERITIES)
 
 
 def moment(at: object) -> str:
@@ -40,12 +40,7 @@ def place_of(record: Record) -> tuple[dt.datetime, str]:
 class Timeline:
     """Windows one after the other, with what is remembered from one to the next.
 
-    Parameters
-    ----------
-    ranks : Ranks
-        The source.
-    home : float
-        Accuracy of the source.
+    ``ranks`` are those of the source, and ``home`` is its accuracy.
     """
 
     def __init__(
@@ -101,7 +96,7 @@ class Timeline:
                 home = estimates.accuracy.value
             self._segments[key] = chart, home
         alarms = unlike_whole(alarms)
-        alarms.sort(key=lambda one: (-SEVERITY.index(one.severity), -(one.loss or 0.0)))
+        alarms.sort(key=lambda one: (-FROM_LOW_TO_CRITICAL.index(one.severity), -(one.loss or 0.0)))
         object.__setattr__(window, "alarms", tuple(alarms))
         self.windows.append(window)
         self.last = place_of(record)

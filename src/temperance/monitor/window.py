@@ -22,14 +22,13 @@ from temperance.calibrate.findings import found
 from temperance.calibrate.result import Calibration, Finding
 from temperance.calibrate.uncertainty import interval_over
 from temperance.maps import Map
-from temperance.metrics.binned import bin_index
+from temperance.metrics.binned import N_BINS, bin_index
 
 if TYPE_CHECKING:
     from temperance.monitor.alarms import Alarm
 
-N_BINS = 15
-LARGEST = 1 << 18  # rows times classes that estimates read: beyond, sampling errors are small
-CLASSES = 20  # classes whose recall, precision and F1 are kept, the most frequent ones
+ELEMENTS_READ = 1 << 18  # rows times classes that estimates read: beyond, sampling errors are small
+MOST_NAMED = 20  # classes whose recall, precision and F1 are kept, the most frequent ones
 TO_LABEL = 30  # rows to label that are kept
 PLAUSIBLE = 400  # numbers of plausible maps that are kept
 LASTING = 3  # windows in a row that have changed, from which a change is no passing one
@@ -40,7 +39,7 @@ SHARED = ("classes", "prior", "prior_low", "prior_high", "prior_kind")  # by all
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is estimated of the map in use on some rows, with 90 % intervals.
+    """Estimates of the map in use on some rows, with 90 % intervals.
 
     Attributes
     ----------
@@ -119,11 +118,11 @@ def describe(
     names: list[str] = list(cal.details["classes"])
     mix: list[float] = cal.details["predicted_mix"]
     frequent = sorted(range(len(names)), key=lambda k: (names[k] not in named, -mix[k]))
-    kept = sorted(frequent[:CLASSES])
+    kept = sorted(frequent[:MOST_NAMED])
     facts: dict[str, Any] = {"rows": cal.details["n_target"], "verdict": cal.verdict}
     if cal.verdict == "refused":
         return facts
-    size = max(1, LARGEST // z.shape[1])
+    size = max(1, ELEMENTS_READ // z.shape[1])
     if len(z) > size:
         z = z[np.random.default_rng(0).choice(len(z), size, replace=False)]
     now = replace(cal, map=used)
@@ -132,7 +131,7 @@ def describe(
         "accuracy": given.share(1 - given.wrong.mean(axis=1), len(z), level),
         "ece": _calibration_error(given, level),
         "confidence": float(given.confidence.mean()),
-        "auc": expected.macro_auc if len(names) <= CLASSES else None,
+        "auc": expected.macro_auc if len(names) <= MOST_NAMED else None,
         **{
             name: {names[k]: getattr(expected, name)[k] for k in kept}
             for name in ("recall", "precision", "f1")
@@ -184,7 +183,7 @@ def slim(cal: Calibration) -> dict[str, Any]:
     return facts | {"details": details | {"risk_coverage": None}}
 
 
-def widened(facts: dict[str, Any], shared: dict[str, Any]) -> Calibration:
+def restored(facts: dict[str, Any], shared: dict[str, Any]) -> Calibration:
     """Return the calibration of `slim` facts."""
     return Calibration.from_dict(facts | {"details": facts["details"] | shared})
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from temperance._core.checks import InputError
 from temperance.calibrate.result import Audit, Calibration
 from temperance.io.atomic import write_bytes
+from temperance.report import texts
+from temperance.report.context import MAX_ERROR, page_facts
 
 if TYPE_CHECKING:
     import jinja2
@@ -59,8 +61,6 @@ def to_html(
     >>> page[:15], "<script src" in page
     ('<!doctype html>', False)
     """
-    from temperance.report.context import MAX_ERROR, page_facts
-
     page = template("report.html.jinja")  # before any drawing, which needs what templates need
     text = page.render(page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR))
     if path is not None:
@@ -70,8 +70,6 @@ def to_html(
 
 def summary_html(calibration: Calibration) -> str:
     """Return the verdict, the estimates and the findings as a fragment for a notebook."""
-    from temperance.report.context import page_facts
-
     return template("summary.html.jinja").render(page_facts(calibration, None))
 
 
@@ -82,8 +80,6 @@ def template(name: str) -> jinja2.Template:
     except ImportError as error:
         msg = "reports need the package jinja2: pip install temperance[report]."
         raise InputError(msg) from error
-    from temperance.report import texts
-
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("temperance.report"),
         autoescape=True,

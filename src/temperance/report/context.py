@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from temperance.calibrate.result import Audit, Calibration
 from temperance.report import texts
-from temperance.report.plot import Band, Curve, plot, shares, x_axis
+from temperance.report.plot import plot, polyline, shaded, shares, x_axis
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-SHOWN = 20  # classes in the table of the class mix
+CLASSES_LISTED = 20  # classes in the table of the class mix
 MAX_NAME_LENGTH = 48  # characters of a class name
-ROWS = 80  # rows to label that are listed
+ROWS_LISTED = 80  # rows to label that are listed
 MAX_FACTS_LENGTH = 500_000  # characters of the facts inside the page
-FIRST = 1_000  # entries that are kept of a list when the facts are longer
+ENTRIES_KEPT = 1_000  # entries that are kept of a list when the facts are longer
 MAX_ERROR = 0.05  # share of wrong answers that the decision allows, unless another is given
-SEVERITIES = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
+SEVERITY_WORDS = {"refuse": "stops the calibration", "warn": "warning", "note": "note"}
 PRIOR_KINDS = {
     "given": "given by the user",
     "about": "given by the user as approximate",
@@ -63,8 +63,8 @@ def page_facts(
         "histograms": histograms(calibration),
         "risk": risk_chart(facts, max_error),
         "mix": _class_mix(facts),
-        "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS],
-        "severities": SEVERITIES,
+        "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS_LISTED],
+        "severities": SEVERITY_WORDS,
         "prior_kinds": PRIOR_KINDS,
         "facts_json": _facts_json(calibration, audit),
     }
@@ -85,8 +85,8 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     known = facts["prior"] is not None
     prior = facts["prior"] if known else facts["mix_after"]  # without one, by what is drawn
     apart = sorted(range(len(prior)), key=lambda k: -abs(predicted[k] - prior[k]))
-    shown = sorted(apart[:SHOWN])
-    rest = apart[SHOWN:]
+    shown = sorted(apart[:CLASSES_LISTED])
+    rest = apart[CLASSES_LISTED:]
     top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
     rows = [
         {
@@ -121,8 +121,8 @@ def _shortened(value: Any) -> Any:
     """Return facts over very many classes with their lists and names cut, and marked so."""
     if isinstance(value, dict):
         return {str(k): _shortened(v) for k, v in value.items()}
-    if isinstance(value, list) and len(value) > FIRST:
-        return {"length": len(value), "first": [_shortened(v) for v in value[:FIRST]]}
+    if isinstance(value, list) and len(value) > ENTRIES_KEPT:
+        return {"length": len(value), "first": [_shortened(v) for v in value[:ENTRIES_KEPT]]}
     if isinstance(value, list):
         return [_shortened(v) for v in value]
     return texts.cut(value, MAX_NAME_LENGTH) if isinstance(value, str) else value
@@ -132,7 +132,7 @@ def _shortened(value: Any) -> Any:
 
 
 class Histogram(NamedTuple):
-    """How sure the model is, row by row, with its mean and how often it is right."""
+    """Counts of rows by confidence, with the mean confidence and the accuracy."""
 
     name: str
     look: str
@@ -181,8 +181,8 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     highest = max(*curves["risk_before"], *high)
     top = next((t for t in TOPS if t >= highest - 1e-9), 1.0)
     marks = [
-        Band(coverage, low, high, "risk-band"),
-        *(Curve(coverage, curves[f"risk_{look}"], f"curve s-{look}") for look in LINES),
+        shaded(coverage, low, high, "risk-band"),
+        *(polyline(coverage, curves[f"risk_{look}"], f"curve s-{look}") for look in LINES),
     ]
     answered = shares("share of the rows answered, the surest first")
     places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]

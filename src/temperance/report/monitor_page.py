@@ -12,16 +12,16 @@ from temperance._core.stats import Interval
 from temperance.io.atomic import write_bytes
 from temperance.monitor import Alarm, Monitor, Window
 from temperance.monitor.timeline import instant
-from temperance.report import template
+from temperance.report import plot, template
 from temperance.report.context import MAX_NAME_LENGTH, TOPS
-from temperance.report.plot import Axis, Band, Box, Curve, Dot, Segment, Sign, plot, shares
+from temperance.report.plot import Axis, Mark, shares
 from temperance.report.texts import between, cut
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-CLASSES = 6  # drawn by name in the class mix, the others together
-COLOURS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
+NAMED = 6  # drawn by name in the class mix, the others together
+LOOKS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
 
 class Series(NamedTuple):
@@ -52,7 +52,7 @@ def monitor_html(
         monitor=monitor,
         windows=windows,
         rang=next((window for window in reversed(windows) if window.alarms), None),
-        colours=COLOURS,
+        colours=LOOKS,
         sentences=_sentences,
         charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
         segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
@@ -98,7 +98,7 @@ def _series(
 ) -> Series:
     """Return one metric of the windows, or of one of their segments."""
     runs: list[list[tuple[float, Interval, str]]] = [[]]  # a new one after each gap
-    rang: list[Sign] = []
+    rang: list[Mark] = []
     for x, window in zip(places, windows, strict=True):
         held = window if segment is None else window.segments.get(segment)
         found: Interval | None = None if held is None else getattr(held, what)
@@ -109,24 +109,24 @@ def _series(
         loudest = next((alarm for alarm in window.alarms if alarm.segment == segment), None)
         if loudest is not None:
             words = f"{window.at}: {loudest.severity} alarm"
-            rang.append(Sign(x, COLOURS[loudest.severity], words))
+            rang.append(plot.sign(x, LOOKS[loudest.severity], words))
     known = [point for run in runs for point in run]
     low, high = _axis([found for _, found, _ in known], what, limit)
-    bands: list[Band] = []
-    lines: list[Curve] = []
+    bands: list[Mark] = []
+    lines: list[Mark] = []
     for run in filter(None, runs):
         x = [place for place, _, _ in run]
         value, lower, upper = ([one[i] for _, one, _ in run] for i in range(3))
-        bands.append(Band(x, lower, upper, "risk-band"))
-        lines.append(Curve(x, value, "curve"))
-    level = [] if limit is None else [Segment((0, limit), (100, limit), "limit")]
-    dots = [Dot(x, one.value, "dot", f"{at}: {between(one)}") for x, one, at in known]
+        bands.append(plot.shaded(x, lower, upper, "risk-band"))
+        lines.append(plot.polyline(x, value, "curve"))
+    level = [] if limit is None else [plot.straight((0, limit), (100, limit), "limit")]
+    dots = [plot.dot((x, one.value), "dot", f"{at}: {between(one)}") for x, one, at in known]
     name = cut(name, MAX_NAME_LENGTH)
     label = f"{name}: {what} of each window, 90% band; the table has the numbers"
     last = between(known[-1][1] if known else None)
     up = shares(low=low, high=high, parts=2)
     marks = [*bands, *level, *lines, *dots, *rang]
-    return Series(name, last, plot(_dates(windows, places), up, marks, label))
+    return Series(name, last, plot.plot(_dates(windows, places), up, marks, label))
 
 
 def _axis(known: list[Interval], what: str, limit: float | None) -> tuple[float, float]:
@@ -144,22 +144,22 @@ def _mix(windows: Sequence[Window], places: Sequence[float]) -> dict[str, Any]:
     for window in windows:
         for name, share in window.mix.items():
             total[name] = total.get(name, 0.0) + share
-    names = sorted(total, key=lambda name: -total[name])[:CLASSES]
+    names = sorted(total, key=lambda name: -total[name])[:NAMED]
     width = min([b - a for a, b in pairwise(places) if b > a], default=100.0)
     width = max(0.9 * width / (1 + width / 100), 0.2)
     if not windows:
         return {"names": [], "others": False, "plot": None}
-    boxes: list[Box] = []
+    boxes: list[Mark] = []
     for x, window in zip(places, windows, strict=True):
         shown = [window.mix.get(name, 0.0) for name in names]
         rest = max(1 - sum(shown), 0.0)
         left, top = x * (100 - width) / 100, 1.0
         for k, share in enumerate([*shown, rest]):
-            look = f"k{k if k < len(names) else CLASSES}"
+            look = f"k{k if k < len(names) else NAMED}"
             if share > 0:
-                boxes.append(Box((left, top - share), (left + width, top), look))
+                boxes.append(plot.rectangle((left, top - share), (left + width, top), look))
             top -= share
     label = "Share of the predictions by class in each window"
-    drawn = plot(_dates(windows, places), shares(parts=2), boxes, label)
+    drawn = plot.plot(_dates(windows, places), shares(parts=2), boxes, label)
     named = [cut(name, MAX_NAME_LENGTH) for name in names]
-    return {"names": named, "others": len(total) > CLASSES, "plot": drawn}
+    return {"names": named, "others": len(total) > NAMED, "plot": drawn}

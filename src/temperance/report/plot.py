@@ -8,7 +8,7 @@ size, which a phone then shows too small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,116 +45,71 @@ def shares(name: str = "", low: float = 0.0, high: float = 1.0, parts: int = 4) 
     return Axis(low, high, [(value, f"{100 * value:.4g}%") for value in values], name)
 
 
-class Curve(NamedTuple):
-    """A line through points."""
-
-    x: Sequence[float]
-    y: Sequence[float]
-    look: str
-
-    def draw(self, x: Axis, y: Axis) -> str:
-        """Return SVG."""
-        return _stretched(
-            f'<polyline class="{self.look}" points="{_points(self.x, self.y, x, y)}"/>'
-        )
+Mark = Callable[[Axis, Axis], str]
+"""SVG as a function of two axes; the look of a mark is a class of the style sheet."""
 
 
-class Band(NamedTuple):
-    """The area between two lines."""
-
-    x: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-    look: str
-
-    def draw(self, x: Axis, y: Axis) -> str:
-        """Return SVG."""
-        there, back = _points(self.x, self.high, x, y), _points(self.x[::-1], self.low[::-1], x, y)
-        return _stretched(f'<polygon class="{self.look}" points="{there} {back}"/>')
+def polyline(xs: Sequence[float], ys: Sequence[float], look: str) -> Mark:
+    """Return a line through points."""
+    return lambda x, y: _stretched(f'<polyline class="{look}" points="{_points(xs, ys, x, y)}"/>')
 
 
-class Segment(NamedTuple):
-    """A straight line between two points."""
-
-    start: tuple[float, float]
-    end: tuple[float, float]
-    look: str
-
-    def draw(self, x: Axis, y: Axis) -> str:
-        """Return SVG."""
-        (a, b), (c, d) = self.start, self.end
-        ends = f'x1="{_x(a, x)}" y1="{_y(b, y)}" x2="{_x(c, x)}" y2="{_y(d, y)}"'
-        return f'<line class="{self.look}" {ends}/>'
+def shaded(xs: Sequence[float], low: Sequence[float], high: Sequence[float], look: str) -> Mark:
+    """Return the area between two lines."""
+    around, ends = [*xs, *xs[::-1]], [*high, *low[::-1]]
+    return lambda x, y: _stretched(
+        f'<polygon class="{look}" points="{_points(around, ends, x, y)}"/>'
+    )
 
 
-class Box(NamedTuple):
-    """A rectangle from one corner to the other."""
-
-    low: tuple[float, float]
-    high: tuple[float, float]
-    look: str
-
-    def draw(self, x: Axis, y: Axis) -> str:
-        """Return SVG."""
-        left, right = (x.at(corner[0]) for corner in (self.low, self.high))
-        top, bottom = (100 - y.at(corner[1]) for corner in (self.high, self.low))
-        size = f'width="{right - left:.2f}%" height="{bottom - top:.2f}%"'
-        return f'<rect class="{self.look}" x="{left:.2f}%" y="{top:.2f}%" {size}/>'
+def straight(start: tuple[float, float], end: tuple[float, float], look: str) -> Mark:
+    """Return a straight line between two points."""
+    (a, b), (c, d) = start, end
+    return lambda x, y: (
+        f'<line class="{look}" x1="{_x(a, x)}" y1="{_y(b, y)}" x2="{_x(c, x)}" y2="{_y(d, y)}"/>'
+    )
 
 
-class Dot(NamedTuple):
-    """A point, with words for who points at it."""
+def rectangle(low: tuple[float, float], high: tuple[float, float], look: str) -> Mark:
+    """Return a rectangle from one corner to the other."""
 
-    x: float
-    y: float
-    look: str
-    words: str = ""
-    radius: float = 3.5
+    def draw(x: Axis, y: Axis) -> str:
+        width, height = x.at(high[0]) - x.at(low[0]), y.at(high[1]) - y.at(low[1])
+        size = f'width="{width:.2f}%" height="{height:.2f}%"'
+        return f'<rect class="{look}" x="{_x(low[0], x)}" y="{_y(high[1], y)}" {size}/>'
 
-    def draw(self, x: Axis, y: Axis) -> str:
-        """Return SVG."""
-        place = f'cx="{_x(self.x, x)}" cy="{_y(self.y, y)}" r="{self.radius:.1f}"'
-        return f'<circle class="{self.look}" {place}>{_title(self.words)}</circle>'
+    return draw
 
 
-class Sign(NamedTuple):
-    """A sign above the plot."""
-
-    x: float
-    look: str
-    words: str
-
-    def draw(self, x: Axis, _: Axis) -> str:
-        """Return SVG."""
-        place = f'x="{_x(self.x, x)}" y="-4" text-anchor="middle"'
-        return f'<text class="{self.look}" {place}>▼{_title(self.words)}</text>'
+def dot(at: tuple[float, float], look: str, words: str = "", radius: float = 3.5) -> Mark:
+    """Return a point, with words for who points at it."""
+    return lambda x, y: (
+        f'<circle class="{look}" cx="{_x(at[0], x)}" cy="{_y(at[1], y)}" r="{radius:.1f}">'
+        f"{_title(words)}</circle>"
+    )
 
 
-Mark = Curve | Band | Segment | Box | Dot | Sign
+def sign(at: float, look: str, words: str) -> Mark:
+    """Return a sign above the plot."""
+    return lambda x, _: (
+        f'<text class="{look}" x="{_x(at, x)}" y="-4" text-anchor="middle">▼{_title(words)}</text>'
+    )
 
 
 def plot(x: Axis, y: Axis, marks: Sequence[Mark], label: str) -> Markup:
     """Return a plot: grid, marks in their order, and both axes.
 
-    Parameters
-    ----------
-    x, y : Axis
-    marks : sequence of Curve, Band, Segment, Box, Dot and Sign
-        Their ``look`` is a class of the style sheet.
-    label : str
-        What the plot shows, for who cannot see it.
+    The label says what the plot shows, for who cannot see it.
 
-    Examples
-    --------
-    >>> drawn = plot(shares(), shares(), [Curve([0, 1], [0, 0.5], "after")], "Risk")
+    >>> drawn = plot(shares(), shares(), [polyline([0, 1], [0, 0.5], "after")], "Risk")
     >>> 'points="0.00,100.00 100.00,50.00"' in drawn
     True
     """
     from markupsafe import Markup, escape
 
     inner = [value for value, _ in y.ticks if y.low < value < y.high]
-    grid = [Segment((x.low, value), (x.high, value), "grid") for value in inner]
-    drawn = "".join(mark.draw(x, y) for mark in (*grid, *marks))
+    grid = [straight((x.low, value), (x.high, value), "grid") for value in inner]
+    drawn = "".join(mark(x, y) for mark in (*grid, *marks))
     labels = "".join(
         f'<text x="100%" y="{_y(value, y)}" text-anchor="end" dy=".32em">{escape(text)}</text>'
         for value, text in y.ticks

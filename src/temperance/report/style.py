@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 from temperance._core.checks import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BEFORE, AFTER, SOURCE, PRIOR = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
+BEFORE, AFTER, SOURCE = "#D55E00", "#0072B2", "#009E73"
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK = "#1f2328"  # replaced by currentColor in an SVG
 COLUMN = 3.4  # inches: one column of a two-column paper, where 8 point is still legible
-MAX_NAME_LENGTH = 24  # characters of a class name in a figure
+MAX_LABEL_LENGTH = 24  # characters of a class name in a figure
 
 RC: dict[str, Any] = {
     "figure.facecolor": "none",
@@ -77,12 +76,6 @@ def styled() -> Iterator[None]:
     plt.matplotlib.interactive(interactive)
 
 
-def new_axes(width: float = COLUMN, height: float = COLUMN * 0.75) -> Axes:
-    """Return axes of their own, as wide as a column."""
-    _, ax = pyplot().subplots(figsize=(width, height), layout="constrained")
-    return ax
-
-
 def ink() -> str:
     """Return the colour of text, which lines of reference share."""
     from matplotlib import rcParams
@@ -93,7 +86,7 @@ def ink() -> str:
 def short(name: object) -> str:
     """Return a class name, cut to the length that fits a figure."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
-    return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
+    return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1] + "…"
 
 
 def svg_of(figure: Figure, *, standalone: bool) -> str:
@@ -101,7 +94,9 @@ def svg_of(figure: Figure, *, standalone: bool) -> str:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": _title(figure)}):
+    # Names of the parts of two figures on one page must differ.
+    salt = "".join(f"{ax.get_title()}{ax.get_xlabel()}{ax.get_ylabel()}" for ax in figure.axes)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
@@ -111,8 +106,3 @@ def svg_of(figure: Figure, *, standalone: bool) -> str:
     if standalone:
         text = re.sub(r"(<svg[^>]*>)", lambda m: m[1] + STANDALONE, text, count=1)
     return text
-
-
-def _title(figure: Figure) -> str:
-    """Names of the parts of two figures on one page must differ."""
-    return "".join(f"{ax.get_title()}{ax.get_xlabel()}{ax.get_ylabel()}" for ax in figure.axes)

@@ -27,7 +27,7 @@ TO_DO = {
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
 ROWS_TO_AUDIT = 30  # labelled rows at which an audit finds a wrong calibration
-JOINERS = "\u200c\u200d"  # they shape letters, and no more
+JOINERS = "\u200c\u200d"  # characters that only join or part letters
 
 
 def percent(share: float) -> str:
@@ -238,6 +238,7 @@ def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
     """Return the estimates as rows of (what, before, after)."""
     facts = calibration.details
     before, after = facts["confidence_before"], facts["confidence_after"]
+    t, low, high = calibration.temperature
     return [
         ("mean confidence", percent(before), percent(after)),
         ("accuracy", between(facts["accuracy_before"]), between(calibration.accuracy)),
@@ -246,12 +247,8 @@ def estimate_rows(calibration: Calibration) -> list[tuple[str, str, str]]:
             between(calibration.ece_before),
             between(calibration.ece_after),
         ),
-        ("temperature", "1", _temperature(calibration.temperature)),
+        ("temperature", "1", f"{t:.2f} ({low:.2f} to {high:.2f})" if low < high else f"{t:.2f}"),
     ]
-
-
-def _temperature(t: Sequence[float]) -> str:
-    return "{:.2f} ({:.2f} to {:.2f})".format(*t) if t[1] < t[2] else f"{t[0]:.2f}"
 
 
 def evidence_text(evidence: dict[str, Any]) -> str:

@@ -23,22 +23,18 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from temperance._core.arrays import Floats, softmax_at
 
 FURTHEST = 6.0  # of log T from its centre
-TINY = 1e-300
+TINY_PROBABILITY = 1e-300
 
 
 class KnownMix(NamedTuple):
-    """Class shares of unlabelled rows, as good as a count of that many rows.
+    """Class shares of unlabelled rows z, as good as a count of ``rows`` rows.
 
-    Attributes
-    ----------
-    z : array of shape (n, K)
-        The unlabelled rows; -inf where a class is masked.
-    shares : array of shape (K,)
-    rows : float
+    A logit of -inf is a class that is masked.
     """
 
     z: Floats
@@ -47,23 +43,16 @@ class KnownMix(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """A normal approximation of what labels leave open.
-
-    Attributes
-    ----------
-    centre : array of shape (K + 1,)
-        θ of greatest density.
-    precision, information : arrays of shape (m, m)
-        Of the prior, the class mix included, and of the labels, on the first m parameters, those
-        that P speaks of.
-    evidence : float
-        Log of the probability of the labels under the prior, by Laplace's approximation.
-    """
+    """A normal approximation of what labels leave open, on the parameters that P speaks of."""
 
     centre: Floats
+    """θ of greatest density, of shape (K + 1,)."""
     precision: Floats
+    """Precision of the prior, the class mix included."""
     information: Floats
+    """Information of the labels."""
     evidence: float
+    """Log of the probability of the labels under the prior, by Laplace's approximation."""
 
 
 def fit_around(
@@ -80,8 +69,6 @@ def fit_around(
 
     A logit of -inf is a class that is impossible in its row. ``robustness`` is β.
     """
-    from scipy.optimize import minimize
-
     free = len(precision)
     filled = np.where(np.isneginf(z), 0.0, z)
     w = np.ones(len(labels)) if weight is None else weight
@@ -123,7 +110,7 @@ def fit_around(
 
 
 class _MixLikelihood:
-    """What a class mix of unlabelled rows says of θ."""
+    """Likelihood of θ given the class mix of unlabelled rows."""
 
     def __init__(self, mix: KnownMix) -> None:
         self.mix = mix
@@ -132,7 +119,7 @@ class _MixLikelihood:
     def _means(self, theta: Floats) -> tuple[float, Floats, Floats]:
         t = float(np.exp(theta[0]))
         p = softmax_at(self.mix.z, t, theta[1:])
-        return t, p, np.maximum(p.mean(axis=0), TINY)
+        return t, p, np.maximum(p.mean(axis=0), TINY_PROBABILITY)
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Return minus the log likelihood of the mix, and its gradient."""
@@ -157,7 +144,7 @@ class _MixLikelihood:
 def _loss(p: Floats, labels: NDArray[np.int64], beta: float) -> tuple[Floats, Floats]:
     """Return the loss of each row and its slopes in the logits."""
     place = np.arange(len(labels))
-    right = np.maximum(p[place, labels], TINY)
+    right = np.maximum(p[place, labels], TINY_PROBABILITY)
     if beta == 0:
         slopes = p.copy()
         slopes[place, labels] -= 1

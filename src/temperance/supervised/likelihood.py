@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
 
 from temperance._core import kernels
 from temperance._core.arrays import Floats, softmax, to_numpy
@@ -57,20 +59,16 @@ class Cholesky:
 
     def plain(self, x: Floats) -> Floats:
         """Return ``D L⁻ᵀ x'``."""
-        from scipy.linalg import solve_triangular
-
         return self._scale * solve_triangular(self._root, x, trans="T", lower=True)
 
     def white(self, gradient: Floats) -> Floats:
         """Return ``L⁻¹ D g``."""
-        from scipy.linalg import solve_triangular
-
         scaled: Floats = self._scale * gradient
         return solve_triangular(self._root, scaled, lower=True)
 
 
 class Kronecker:
-    """The same for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
+    """Coordinates like `Cholesky`'s for ``H = diag(h) ⊗ S + c I``, by the eigenvectors of S."""
 
     def __init__(self, h: Floats, s: Floats, c: float) -> None:
         values, self._vectors = np.linalg.eigh(s)
@@ -149,8 +147,6 @@ class Likelihood:
         space: Cholesky | Kronecker,
     ) -> Floats:
         """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
-        from scipy.optimize import minimize
-
         optimise: Any = minimize
         unit = self.unit  # the statistic may travel to other machines; the problem stays here
         missed = np.zeros(self.rows.n_classes)  # rows of each class with p_y ≤ 1/2

@@ -1,4 +1,4 @@
-"""Whether rows can be separated, so that the likelihood of an affine map has no maximum.
+"""Test of rows that can be separated, so that an affine map has no greatest likelihood.
 
 Albert and Anderson, "On the existence of maximum likelihood estimates in logistic regression
 models", Biometrika 71 (1984). There is none if and only if the map can move in a direction d with

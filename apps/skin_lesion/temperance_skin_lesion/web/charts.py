@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from temperance.report.plot import Axis, Curve, Dot, Segment, plot, shares
+from temperance.report.plot import Axis, dot, plot, polyline, shares, straight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def risk_coverage(
     step = next((s for s in STEPS if 5 * s >= highest), 0.25)
     parts = -int(-highest // step)
     lines = [
-        Curve([x for x, _ in curve], [y for _, y in curve], f"line {name}")
+        polyline([x for x, _ in curve], [y for _, y in curve], f"line {name}")
         for name, curve in curves.items()
         if curve
     ]
@@ -40,8 +40,8 @@ def risk_coverage(
             f"({low:.1%} to {high:.1%})"
         )
         if x > 0:  # of no answers, nothing is wrong and nothing is known
-            dots.append(Segment((x, low), (x, high), f"whisker {name}"))
-        dots.append(Dot(x, risk, f"operating {name}", words, radius=7))
+            dots.append(straight((x, low), (x, high), f"whisker {name}"))
+        dots.append(dot((x, risk), f"operating {name}", words, radius=7))
     return plot(
         shares("share of cases answered, the most confident first"),
         shares(high=parts * step, parts=parts),
@@ -53,16 +53,16 @@ def risk_coverage(
 def reliability(bins: Sequence[Mapping[str, float]]) -> Markup:
     """Share of right predictions against the confidence claimed, with 90 % intervals."""
     most = max(b["cases"] for b in bins)
-    marks: list[Any] = [Curve([0, 1], [0, 1], "ideal")]
+    marks: list[Any] = [polyline([0, 1], [0, 1], "ideal")]
     for b in bins:
         x = b["confidence"]
         words = (
             f"{b['cases']:.0f} cases: claimed {x:.2f}, right {b['accuracy']:.2f} "
             f"({b['accuracy_low']:.2f} to {b['accuracy_high']:.2f})"
         )
-        marks.append(Segment((x, b["accuracy_low"]), (x, b["accuracy_high"]), "whisker"))
+        marks.append(straight((x, b["accuracy_low"]), (x, b["accuracy_high"]), "whisker"))
         radius = 3 + 7 * (b["cases"] / most) ** 0.5
-        marks.append(Dot(x, b["accuracy"], "dot", words, radius))
+        marks.append(dot((x, b["accuracy"]), "dot", words, radius))
     label = "Confidence claimed and share right, of diagnosed cases"
     return plot(shares("confidence claimed"), shares(), marks, label)
 
@@ -95,6 +95,6 @@ def _came(steps: Sequence[tuple[int, Any, Any]], name: str) -> list[Any]:
                 continue
             value, low, high = found
             words = f"{n} diagnoses, {look}: {value:.0%} ({low:.0%} to {high:.0%})"
-            marks.append(Segment((i + place, low), (i + place, high), f"whisker {look}"))
-            marks.append(Dot(i + place, value, f"dot {look}", words, 5))
+            marks.append(straight((i + place, low), (i + place, high), f"whisker {look}"))
+            marks.append(dot((i + place, value), f"dot {look}", words, 5))
     return marks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, final, overload
 
 import torch
@@ -163,16 +164,14 @@ def stream_logits(
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class LogitStream:
     """The logits of a model over a loader, computed anew on each pass; see `stream_logits`."""
 
-    def __init__(
-        self, model: nn.Module, loader: Iterable[Any], device: torch.device | None, step: Step
-    ) -> None:
-        self.model = model
-        self.loader = loader
-        self.device = device
-        self.step = step
+    model: nn.Module
+    loader: Iterable[Any]
+    device: torch.device | None
+    step: Step
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
@@ -204,7 +203,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in before:  # parents come before their children
             if module.training != training:
-                module.train(training)  # not the flag alone: some models do more in train()
+                module.train(training)  # some models do more in train() than set the flag
 
 
 def _destination(model: nn.Module, device: torch.device | str | None) -> torch.device | None:
@@ -285,12 +284,8 @@ def _integral(y: Tensor) -> Tensor:
 class FeatureHook:
     """Holds the features of the last batch that the model has run, inside a ``with`` block.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-    layer : True, torch.nn.Module or str
-        A layer of the model, or its name, whose *output* are the features; True for the *input* of
-        the last linear or convolutional layer that runs and gives one number per class.
+    ``layer`` is a layer of the model, or its name, whose *output* are the features; True for the
+    *input* of the last linear or convolutional layer that runs and gives one number per class.
     """
 
     def __init__(self, model: nn.Module, layer: bool | nn.Module | str) -> None:

@@ -22,8 +22,6 @@ from temperance._core.checks import InputError
 from temperance.data import Block, StreamRows, rows_per_block
 from temperance.data.convert import two_columns
 
-Batch = tuple[Any, Any]
-
 
 def dense_logits(
     logits: object, labels: object = None, *, ignore_index: int | None = 255, axis: int = 1
@@ -58,23 +56,18 @@ def dense_logits(
     (112, 5)
     """
     array = None if isinstance(logits, (list, tuple)) else as_array(logits)
-    if array is not None:
-        return _rows([(array, labels)], ignore_index, axis)
-    if labels is not None or not isinstance(logits, Iterable) or isinstance(logits, Iterator):
+    batches: Any = logits if array is None else [(array, labels)]
+    again = isinstance(batches, Iterable) and not isinstance(batches, Iterator)
+    if array is None and (labels is not None or not again):
         raise InputError(
             f"logits must be an array of shape (B, C, ...), or batches (logits, labels) that can "
             f"be iterated again. Got {type(logits).__name__}; run a model over a loader with "
             f"stream_logits(model, loader)."
         )
-    return _rows(logits, ignore_index, axis)
-
-
-def _rows(batches: Iterable[Batch], ignore_index: int | None, axis: int) -> StreamRows:
-    """Return the pixels of dense logits, cut out anew in each pass."""
 
     def blocks() -> Iterator[Block]:
-        for logits, y in batches:
-            yield from _pixels(_channels_last(logits, axis), y, ignore_index)
+        for z, y in batches:
+            yield from _pixels(_channels_last(z, axis), y, ignore_index)
 
     return StreamRows(blocks)
 

@@ -47,19 +47,15 @@ def _split(batch: Any) -> tuple[Any, Any]:
     entries = list(batch)
     if len(entries) == 1:
         return _split(entries[0])
-    if len(entries) > 2 and not _is_index(entries[1]):
+    y = entries[1]
+    indices = isinstance(y, Tensor) and 0 < y.numel() == len(y) and not y.is_floating_point()
+    if len(entries) > 2 and not indices:
         raise InputError(
             f"the second entry of a batch must be its labels. Got a batch of {len(entries)} "
-            f"entries, the second {_describe(entries[1])}; say what is what with step=lambda "
+            f"entries, the second {_describe(y)}; say what is what with step=lambda "
             f"model, batch: (output, labels)."
         )
-    return entries[0], entries[1]
-
-
-def _is_index(y: Any) -> bool:
-    return (
-        isinstance(y, Tensor) and y.ndim > 0 and y.numel() == len(y) and not y.is_floating_point()
-    )
+    return entries[0], y
 
 
 def _arguments(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -111,7 +107,7 @@ def find_logits(output: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
         if False in losses:  # a loss may come first
             i = losses.index(False)
             logits, put = find_logits(output[i])
-            return logits, lambda z: _with_entry(output, i, put(z))
+            return logits, lambda z: _as(output, [*output[:i], put(z), *output[i + 1 :]])
     raise InputError(
         f"model must return logits: a tensor, a tuple that starts with one, a dict with 'logits' "
         f"or 'out', or an object with .logits. Got {_describe(output)}; wrap it in a module that "
@@ -133,10 +129,6 @@ def _with_item(output: Mapping[Any, Any], key: Any, z: Tensor) -> Any:
     other = copy.copy(output)
     other[key] = z  # pyright: ignore[reportIndexIssue] - outputs are dicts of some kind
     return other
-
-
-def _with_entry(output: Any, index: int, value: Any) -> Any:
-    return _as(output, [*output[:index], value, *output[index + 1 :]])
 
 
 def _as(sequence: Any, entries: list[Any]) -> Any:

@@ -169,7 +169,7 @@ class CalibratedModule(nn.Module):
 
 
 def _placed(buffer: Tensor, device: torch.device | None) -> Tensor:
-    if device is not None and device.type == "mps":  # which has no float64
+    if device is not None and device.type == "mps":  # MPS has no float64
         buffer = buffer.float()
     empty = buffer.is_meta and device is not None
     return torch.empty_like(buffer, device=device) if empty else buffer.to(device)
