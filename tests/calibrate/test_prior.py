@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scenes
 
 import temperance as tp
 from temperance.calibrate.problem import as_prior
@@ -55,3 +56,30 @@ def test_about_refuses_what_is_not_a_prior():
 def test_a_count_that_misses_a_class_does_not_exclude_it():
     mix = tp.about([0.6, 0.4, 0.0], rows=100).restricted(np.arange(3))
     assert mix.value == pytest.approx(np.array([60.5, 40.5, 0.5]) / 101.5)
+
+
+def _bias_error(scene, prior):
+    """Return the distance of the map's bias from the best one."""
+    found = tp.calibrate(scene.target, prior, scene.source).map
+    bias = found.parameters().get("bias", np.zeros(len(scene.bias)))
+    return float(np.sqrt(np.mean((bias - scene.bias) ** 2)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_count_that_agrees_with_the_source_confirms_the_source_mix(seed):
+    """Offsets move class means, the mix stays: 100 rows lead as far as the mix itself."""
+    rng = np.random.default_rng(seed)
+    scene = scenes.shifted(offset=rng.normal(0, 0.4, 10), seed=seed)
+    count = rng.multinomial(100, scene.prior) / 100
+    rough = _bias_error(scene, tp.about(count, rows=100))
+    assert rough < _bias_error(scene, scene.prior) + 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_count_that_differs_from_the_source_keeps_its_shares(seed):
+    rng = np.random.default_rng(seed)
+    mix = rng.dirichlet(np.ones(10)) * 0.8 + 0.02
+    scene = scenes.shifted(offset=rng.normal(0, 0.4, 10), prior=mix, seed=seed)
+    count = rng.multinomial(100, mix) / 100
+    rough = _bias_error(scene, tp.about(count, rows=100))
+    assert rough < 0.75 * _bias_error(scene, tp.about(np.full(10, 0.1), rows=100))

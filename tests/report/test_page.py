@@ -16,7 +16,13 @@ from scipy.stats import binomtest
 import temperance as tp
 from temperance import report
 from temperance.report import context, texts
-from temperance.report.context import FIRST, MAX_FACTS_LENGTH, _class_mix, _facts_json, page_facts
+from temperance.report.context import (
+    ENTRIES_KEPT,
+    MAX_FACTS_LENGTH,
+    _class_mix,
+    _facts_json,
+    page_facts,
+)
 
 SECTIONS = (
     "how-sure",
@@ -479,7 +485,7 @@ def test_facts_of_very_many_classes_are_cut_and_marked():
     text = str(_facts_json(long, None))
     inside = json.loads(text)
     assert len(text) < MAX_FACTS_LENGTH
-    assert inside["details"]["prior"] == {"length": n, "first": [1 / n] * FIRST}
+    assert inside["details"]["prior"] == {"length": n, "first": [1 / n] * ENTRIES_KEPT}
     assert "éé" in text  # a letter is a letter, in the page too
     assert len(inside["details"]["classes"]["first"][0]) < 99
     assert inside["temperature"] == list(cal.temperature)

@@ -37,7 +37,8 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     "rescaled": (MIX, ROUGH),
     "shifted": (MIX, ROUGH),
     "offset": (MIX, ROUGH),
-    "calibrated_without_mix": (NONE,),
+    "lower": (NONE, MIX),
+    "skew": (MIX, NONE, BLIND),
     "stretch": (MIX, ROUGH),
     "histogram": (MIX, ROUGH),
     "variance": (MIX, NONE),
@@ -57,7 +58,7 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     "width_evidence": (FEW,),
 }
 WEIGHTS = ("calibrated", "rescaled", "shifted")  # which always sum to one
-SHARES = ("calibrated_without_mix", "own", "allowed_mix")  # which stay below one
+SHARES = ("lower", "own", "allowed_mix")  # which stay below one
 RECORD = Path(__file__).parent / "records" / "leave_one_out.json"
 
 

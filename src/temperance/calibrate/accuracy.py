@@ -19,10 +19,12 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
                  takes the place of `similar` where there is no source
 
 Which kind of shift it is, logits tell only in part. So the accuracy is taken to be near one of the
-estimates, each with a weight, and not at their mean: a mixture of normals in log-odds. A bias that
-meets the class mix and makes rows more similar to the source's undoes what the shift did:
-`shifted` counts less then; a bias that makes rows less similar undoes nothing, and `shifted` counts
-more.
+estimates, each with a weight, and not at their mean: a mixture in log-odds. Its tail reaches
+farther down than up, since a shift may cost accuracy without a trace in the logits. Of two
+estimates the lower one counts more: rows unlike those of the source are a sign of harm, rows like
+them are no proof of the contrary. A bias that meets the class mix and makes rows more similar to
+the source's undoes what the shift did: `shifted` counts less then; a bias that makes rows less
+similar undoes nothing, and `shifted` counts more.
 
 `Source` holds the labelled rows in the numbers that these estimates compare with. The prototype of
 a class is the mean of the centred logits of its rows. The cosine between a row and the prototype of
@@ -94,9 +96,16 @@ class Estimates:
         return float(np.interp(0.5, below, self.log_odds[order]))
 
     def nodes(self, n_classes: int) -> tuple[Floats, Floats]:
-        """Return accuracies and their weights: three points of each normal, neighbours merged."""
-        x = (self.log_odds[:, None] + self.errors[:, None] * POINTS).ravel()
-        weight = (self.weights[:, None] * POINT_WEIGHTS).ravel()
+        """Return accuracies and their weights: three points of each estimate, neighbours merged.
+
+        The lower point lies farther from the estimate, with less weight, so that the mean stays.
+        """
+        farther, lighter = POINTS.copy(), POINT_WEIGHTS.copy()
+        farther[0] *= FITTED.skew
+        lighter[0] /= FITTED.skew
+        lighter[1] += POINT_WEIGHTS[0] - lighter[0]
+        x = (self.log_odds[:, None] + self.errors[:, None] * farther).ravel()
+        weight = (self.weights[:, None] * lighter).ravel()
         _, group = np.unique(np.floor((x - x.min()) / NUMERICAL.merged), return_inverse=True)
         mass = np.bincount(group, weight)
         centre = np.bincount(group, weight * x) / mass
@@ -112,18 +121,14 @@ def log_odds(share: float) -> float:
 
 def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> Estimates:
     """Return the estimates that a source allows, with a class mix or without."""
-    k, t = target.n_classes, source.temperature
+    t, f = source.temperature, FITTED
     weight = source.weights(mix)
     error = source.error(weight)
     ratio = target.scale / source.scale(weight)
     calibrated, bias = _mean_probability(target, t, mix)
     rescaled, _ = _mean_probability(target, t * ratio, mix)
     found = {"calibrated": calibrated, "rescaled": rescaled}
-    f = FITTED
-    if k == 2:
-        first = f.calibrated_of_two if mix is not None else f.calibrated_of_two_without_mix
-        weights = np.array([first, 1 - first])
-    elif mix is not None:
+    if target.n_classes > 2 and mix is not None:
         similar = share_similar(target, source, weight, error)
         found["shifted"] = _median_of_three(target, mix, similar, rescaled, error)
         moved = share_similar(Logits.of(target.z + t * bias), source, weight, error)
@@ -132,8 +137,11 @@ def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> 
         others = np.array([f.calibrated, f.rescaled])
         weights = np.r_[(1 - shifted) * others / others.sum(), shifted]
     else:
-        found = {"calibrated": calibrated, "similar": share_similar(target, source, weight, error)}
-        weights = np.array([f.calibrated_without_mix, 1 - f.calibrated_without_mix])
+        if target.n_classes > 2:  # the similarity of two classes says nothing
+            similar = share_similar(target, source, weight, error)
+            found = {"calibrated": calibrated, "similar": similar}
+        first, second = found.values()
+        weights = np.array([f.lower, 1 - f.lower] if first <= second else [1 - f.lower, f.lower])
     if mix is None and source.neighbours is not None:
         found["near"] = share_near(target, source, error)
         weights = np.r_[weights * (1 - f.near), f.near]

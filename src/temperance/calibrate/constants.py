@@ -21,11 +21,9 @@ class Fitted:
     # Change of the log-odds of the weight of `shifted`, at most, where meeting the class mix makes
     # rows less or more similar to those of the source.
     offset: float = 1.5
-    # The same without a class mix.
-    calibrated_without_mix: float = 0.5
-    # The same for two classes, where similarity says nothing.
-    calibrated_of_two: float = 0.8
-    calibrated_of_two_without_mix: float = 0.75
+    # Weight of the lower of two estimates, where there are two: rows unlike the source's are a sign
+    # of harm, rows like them no proof of the contrary.
+    lower: float = 0.75
     # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
     near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
@@ -41,6 +39,8 @@ class Fitted:
     growth: float = 0.07
     growth_without_mix: float = 0.2
     variance_without_source: float = 0.43
+    # Errors below an estimate, over errors above: a shift may cost what logits do not show.
+    skew: float = 1.5
     # Log-odds that a stated mix is right: mix_odds, less mix_slope times the fall of the mean
     # confidence by meeting the mix, per unit of its distance from the model's own class means; more
     # by mix_shift times the fall of the log-odds of `similar` since the source; less by

@@ -12,11 +12,12 @@ Every interval is one over the plausible maps, each taken for the truth in turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import lgamma
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, gammaln, logsumexp
 
 from temperance._core.arrays import Floats
 from temperance._core.stats import Z90, Interval
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from temperance.calibrate.problem import Logits, Prior, Problem
 
 NEGLIGIBLE = 0.02  # probability of an explanation that is left out
+NEAR_OWN_MEANS = 10, 100  # rows that a Dirichlet distribution of mixes near the own means counts as
+TINY_SHARE = 1e-4  # added to the own means, so that no class is impossible
 REPEATED = 1e-3  # distance within which a stated mix is the source's own
 
 
@@ -177,7 +180,7 @@ def plausible_maps(
         mix = replace(mix, probability=1.0)
     explanations: list[Explanation] = []
     if mix is not None and mix.probability > NEGLIGIBLE:
-        explanations.append(Explanation(mix.probability, *_estimates_meeting(sample, source, mix)))
+        explanations.append(_explain_by_mix(sample, source, mix, mix.probability))
     doubt = 1.0 - sum(one.probability for one in explanations)
     if source is not None and doubt > NEGLIGIBLE:
         found = estimate_with_source(sample, source, None)
@@ -196,7 +199,7 @@ def allow_class_mix(problem: Problem, source: Source | None, plausible: Plausibl
         return plausible
     meeting = plausible
     if met == 0:
-        explanation = Explanation(1.0, *_estimates_meeting(problem.sample, source, mix))
+        explanation = _explain_by_mix(problem.sample, source, mix, 1.0)
         meeting = _maps_of(problem, source, [explanation], mix)
     parts = [
         (FITTED.allowed_mix, meeting, meeting.meets),
@@ -227,14 +230,16 @@ def _mix_that_may_hold(problem: Problem, source: Source | None) -> Mix | None:
     return _weigh_mix(problem, source, source.temperature, prior)
 
 
-def _estimates_meeting(sample: Logits, source: Source | None, mix: Mix) -> tuple[Floats, Estimates]:
-    """Return the class mix and the estimates of the accuracy where it holds."""
+def _explain_by_mix(
+    sample: Logits, source: Source | None, mix: Mix, probability: float
+) -> Explanation:
+    """Return the explanation that a class mix holds."""
     found = (
         estimate_without_source(sample, mix.value)
         if source is None
         else estimate_with_source(sample, source, mix.value)
     )
-    return mix.value, replace(found, errors=np.hypot(found.errors, mix.error))
+    return Explanation(probability, mix.value, found)
 
 
 def _maps_of(
@@ -302,6 +307,8 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     mix that makes the model surer may only favour the class that is predicted most.
     """
     k, whole = problem.n_classes, problem.target.probabilities(temperature).mean(axis=0)
+    if source is not None and problem.prior is not None and not prior.exact:
+        prior = _with_source_mix(prior, source, whole)
     distance = prior.value - whole
     chi2 = float(np.sum(distance**2 / (prior.value + whole + 1e-12))) * 2
     rows = 1 / (1 / prior.equivalent_sample_size + 1 / len(problem.target))
@@ -311,13 +318,11 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     value = np.maximum(own.mean(axis=0) + shrinkage * distance, POLICY.excluded)
     value /= value.sum()
     variation = 0.5 * float(np.abs(distance).sum())
-    if shrinkage == 0:
-        return Mix(value, shrinkage, variation, 0.0, 1.0, rows, 0.0)
-    _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
-    error = 0.0
-    if not prior.exact:
-        error = shrinkage * _error_from_mix(met, problem.sample.predicted, prior)
-    if source is None:
+    met = own
+    if shrinkage > 0:
+        _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
+    error = 0.0 if prior.exact else _error_from_mix(met, problem.sample.predicted, prior)
+    if shrinkage == 0 or source is None:
         return Mix(value, shrinkage, variation, 0.0, 1.0, rows, error)
     rise = float(met.max(axis=1).mean() - own.max(axis=1).mean())
     rise /= max(shrinkage * variation, 0.02)
@@ -329,6 +334,33 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
     if repeated or problem.prior is None:
         odds -= FITTED.repeated_mix
     return Mix(value, shrinkage, variation, rise, float(expit(odds)), rows, error)
+
+
+def _with_source_mix(prior: Prior, source: Source, own: Floats) -> Prior:
+    """Return a rough mix after the source's mix was compared with it.
+
+    A count of few rows that agrees with the mix of the source confirms that mix, which is known
+    from many rows; a count that differs keeps its own shares. The weight of the source's mix is its
+    probability, given the count, against three others of equal odds: a mix near the model's own
+    class means, a mix loosely near them, and any mix (Dirichlet distributions of mixes).
+    """
+    m, n, k = prior.equivalent_sample_size, len(source.labels), len(own)
+    count, same = m * prior.value, (n * source.mix + 0.5) / (n + 0.5 * k)
+    near: Floats = (own + TINY_SHARE) / (1 + k * TINY_SHARE)
+    others = [_log_evidence(count, rows * near) for rows in NEAR_OWN_MEANS]
+    others.append(_log_evidence(count, np.ones(k)))
+    agrees = float(np.sum(count * np.log(same)))
+    against = float(logsumexp(others)) - float(np.log(len(others)))
+    weight = float(expit(agrees - against))
+    value = weight * same + (1 - weight) * prior.value
+    return replace(prior, value=value, rows=1 / ((1 - weight) / m + weight / n))
+
+
+def _log_evidence(count: Floats, alpha: Floats) -> float:
+    """Return the log probability of counts whose mix is drawn from a Dirichlet distribution."""
+    rows, rows_before = float(count.sum()), float(alpha.sum())
+    parts = gammaln(alpha + count) - gammaln(alpha)
+    return lgamma(rows_before) - lgamma(rows_before + rows) + float(parts.sum())
 
 
 def _error_from_mix(met: Floats, predicted: NDArray[np.intp], prior: Prior) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from temperance._core.arrays import Floats
 from temperance._core.stats import Interval, wilson
@@ -31,6 +32,7 @@ Verdict = Literal["improved", "no-evidence", "refused"]
 N_BINS = 15
 EDGES = np.arange(N_BINS + 1) / N_BINS
 COVERAGE = np.linspace(0.01, 1, 100)
+TINY = 1e-12  # least error of a gain, so that a gain of zero is as likely above as below
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +78,21 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
             right[name].append(truth[rows, predicted[name]])
     accuracy = {name: np.array([r.mean() for r in right[name]]) for name in kinds}
     errors = {name: _errors(kinds[name], right[name]) for name in kinds}
-    gain = plausible.interval(np.array(gains), sampling=_error_of_gain(own, used))
-    probability = share_above_zero(plausible.weights, np.array(gains))
+    sampling = _error_of_gain(own, used)
+    gain = plausible.interval(np.array(gains), sampling=sampling)
+    probability = share_above_zero(plausible.weights, np.array(gains), sampling)
     expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
     own_map = BiasAt(1.0, np.zeros(problem.n_classes))
+    # Of the log-odds of the accuracy, from a class mix that was counted; labels tell the mix anew.
+    mix = None if problem.labelled is not None else plausible.mix
+    from_mix = 0.0 if mix is None else mix.error
 
     def share(name: str) -> Interval:
         values = accuracy[name]
         mean = float(plausible.weights @ values)
-        found = plausible.interval(values, sampling=float(np.sqrt(max(mean * (1 - mean), 0.0) / n)))
+        variance = max(mean * (1 - mean), 0.0)
+        error = float(np.hypot(np.sqrt(variance / n), from_mix * variance))
+        found = plausible.interval(values, sampling=error)
         low, high = max(found.low, 0.0), min(found.high, 1.0)
         measured = _measured(problem, own_map if name == "before" else plausible.centre)
         if measured is not None and not low <= measured <= high:
@@ -147,21 +155,20 @@ def _error_of_gain(own: Floats, used: Floats) -> float:
     return float(np.sqrt(max(float(square.mean()) - float(mean.mean()) ** 2, 0.0) / n))
 
 
-def share_above_zero(weights: Floats, values: Floats) -> float:
+def share_above_zero(weights: Floats, values: Floats, sampling: float = 0.0) -> float:
     """Return the probability that a quantity is positive.
 
-    The weight of each value is spread evenly from half way to the next smaller value to half way to
-    the next larger one.
+    Each value stands for a normal distribution: its variance is that of an even spread from half
+    way to the next smaller value to half way to the next larger one, plus that of ``sampling``, a
+    standard error.
     """
-    if len(values) == 1:
-        return float(values[0] > 0)
     order = np.argsort(values, kind="stable")
     place, weight = values[order], weights[order] / weights.sum()
     between = (place[1:] + place[:-1]) / 2
-    ends: Floats = np.concatenate(
-        [[2 * place[0] - between[0]], between, [2 * place[-1] - between[-1]]]
-    )
-    return 1.0 - float(np.interp(0.0, ends, np.concatenate([[0.0], np.cumsum(weight)])))
+    ends = np.concatenate([2 * place[:1] - between[:1], between, 2 * place[-1:] - between[-1:]])
+    width = np.diff(ends) if len(place) > 1 else np.zeros(1)
+    error = np.sqrt(width**2 / 12 + sampling**2 + TINY**2)
+    return float(weight @ ndtr(place / error))
 
 
 def _temperatures(plausible: Plausible) -> Interval:

@@ -25,6 +25,11 @@ from temperance.maps import Map
 from temperance.report.texts import applied
 
 MAX_NAMES_BYTES = 16 << 20  # bytes of a file of names or of a class mix
+PLACE_OF_LABELS = {
+    ".npz": "an array 'labels'",
+    ".safetensors": "an array 'labels'",
+    ".npy": "labels in a second file, named with --labels",
+}
 ARTEFACT, PAGE = (".json", ".safetensors"), (".html", ".htm")
 
 
@@ -57,11 +62,7 @@ def read_labelled(
     """Read rows that must have labels."""
     table = read_table(path, classes, labels, otherwise=otherwise, content=content)
     if table.labels is None:
-        place = (
-            "an array 'labels'" if path.suffix in {".npz", ".safetensors"} else "a column 'label'"
-        )
-        if path.suffix == ".npy":
-            place = "labels in a second file, named with --labels"
+        place = PLACE_OF_LABELS.get(path.suffix, "a column 'label'")
         raise InputError(f"{path.name} must have labels here. Add {place}.")
     return table
 

@@ -63,18 +63,11 @@ class Table:
     def arranged(self, new: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the columns to write before and after new ones, which replace their like."""
         known = {"label": self.labels, "group": self.groups}
-        held = self.columns | {
-            key: value
-            for key, value in known.items()
-            if value is not None and key not in self.columns
-        }
-        dropped = set(new)
-        names = list(held)
-        front, back = names[: self.in_front], names[self.in_front :]
-        return (
-            {name: held[name] for name in front if name not in dropped},
-            {name: held[name] for name in back if name not in dropped},
-        )
+        absent = {n: v for n, v in known.items() if v is not None and n not in self.columns}
+        held, dropped = list((self.columns | absent).items()), set(new)
+        parts = held[: self.in_front], held[self.in_front :]
+        front, back = ({n: v for n, v in part if n not in dropped} for part in parts)
+        return front, back
 
     @property
     def n(self) -> int:

@@ -21,7 +21,7 @@ from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Prior, as_prior
-from temperance.calibrate.result import Calibration
+from temperance.calibrate.result import MOST_CLASSES, Calibration
 from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.data.types import LogitsLike, PriorLike, SourceLike
@@ -36,7 +36,6 @@ from temperance.monitor.state import Record
 from temperance.monitor.timeline import Timeline, instant, moment, place_of
 from temperance.monitor.window import MOST_NAMED, SHARED, Window, describe, interval, restored, slim
 
-MOST_CLASSES = 2_000  # for which expected metrics exist
 MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them
 NOT_OF_SEGMENTS = ("precision", "f1", "proposed")
 START = "start"  # name of the map that is in use before any was accepted

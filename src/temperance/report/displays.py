@@ -20,6 +20,7 @@ from temperance._core import checks
 from temperance._core.arrays import Floats
 from temperance._core.stats import Interval
 from temperance.calibrate.result import Calibration
+from temperance.calibrate.verdict import COVERAGE
 from temperance.data import as_labelled_rows, as_rows
 from temperance.data.types import LabelsLike, LogitsLike
 from temperance.io.atomic import write_bytes
@@ -319,9 +320,6 @@ class ClassMixDisplay(Display):
 
 
 # ------------------------------------------------------------------- wrong answers against coverage
-
-
-COVERAGE = np.linspace(0.01, 1, 100)
 
 
 @final
