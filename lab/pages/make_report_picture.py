@@ -16,7 +16,7 @@ from temperance.report.texts import between
 
 PICTURE = Path(__file__).parents[2] / "docs" / "figures" / "report.png"
 WIDTH = 900
-COLOURS = 48  # of the palette: a quarter of the size, no difference to the eye
+COLOURS = 20  # of the palette: a fifth of the size, no difference to the eye
 
 
 def shown() -> str:

@@ -125,7 +125,8 @@ def _header(stream: IO[bytes], name: str) -> Header:
     """Read what stands before the numbers."""
     try:
         shape, fortran, dtype = HEADERS[npy.read_magic(stream)](stream)
-        sound = len(shape) <= AXES and min(shape, default=0) >= 0
+        sound = isinstance(shape, tuple) and all(type(s) is int and s >= 0 for s in shape)
+        sound = sound and len(shape) <= AXES and type(fortran) is bool
         sound = sound and math.prod(max(1, s) for s in shape) * dtype.itemsize < 1 << 62
     except Exception:  # noqa: BLE001 - whatever a damaged header raises
         sound, shape, fortran, dtype = False, (), False, np.dtype(float)
