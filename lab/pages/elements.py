@@ -10,11 +10,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from temperance_lab.reproduce import EXPERIMENTS
 from temperance_lab.reproduce.claims import check
 from temperance_lab.reproduce.methods import METHODS
 from temperance_lab.reproduce.paper_rows import BESIDE
-from temperance_lab.reproduce.probabilistic import PAPER
+from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
+from temperance_lab.reproduce.record_table import RecordTable
 from temperance_lab.reproduce.size import SHIFTED
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ SECTIONS = {
     "S": "Shifts",
 }
 ONLY = {"probabilistic": PAPER, "sample-size": SHIFTED}  # groups that are the paper's
+NEAR = 3.0  # points between a variational network and the network that it started from
 INTRODUCTION = """\
 # The paper, line by line
 
@@ -74,9 +78,18 @@ def _settled(element: Element, records: Records) -> Element:
         every = {r.group for r in records["table-1"] if r.method == "TS" and not r.needs}
         here = f"{len(run)} of the {len(every)} networks that have logits"
         return element._replace(state="done" if run >= every else "partial", here=here)
+    if rule == "methods":
+        groups = ONLY.get(experiment, EXPERIMENTS[experiment].order)
+        run = {(r.group, r.method) for r in records[experiment] if not r.needs}
+        lack = [f"{m} in {g}" for g in groups for m in what.split(", ") if (g, m) not in run]
+        told = f"; needs this command for {len(lack)} cells, {lack[0]} first" if lack else ""
+        here = f"{element.here}{told}"
+        return element._replace(state="partial" if lack else "done", here=here)
+    if rule == "svi":
+        return _variational(element, records[experiment])
     if rule == "count":
         groups = [g for g in ONLY.get(experiment, EXPERIMENTS[experiment].order) if g not in BESIDE]
-        some = [r for r in records[experiment] if r.group in groups]
+        some = [r for r in records[experiment] if r.group in groups and r.method not in NEIGHBOURS]
         needing = {r.group for r in some if r.needs}
         run = {r.group for r in some if not r.needs}
         once = {r.group for r in some if r.weights and r.networks == 1 and r.method in METHODS}
@@ -88,6 +101,28 @@ def _settled(element: Element, records: Records) -> Element:
         state = "partial" if needing or once else "done"
         return element._replace(state=state, here="; ".join(told))
     return element
+
+
+def _variational(element: Element, records: list[Record]) -> Element:
+    """Return the element of SVI, done where its accuracy is near in the mildest setting."""
+    t = RecordTable(records)
+    told, near = [element.here], True
+    for name in ("MNIST", "CIFAR10"):
+        cells = [(g, x) for g in t.groups() if g.startswith(name) for x in t.degrees(g)]
+        found = [[t.value(g, m, "accuracy", x) for m in ("uncalibrated", "SVI")] for g, x in cells]
+        pairs = [pair for pair in found if not np.isnan(pair).any()]
+        one, svi = max(pairs)
+        apart = [b - a for a, b in pairs]
+        told.append(
+            f"{name}: {svi:.1f} % right in the mildest setting, where one network has {one:.1f} %, "
+            f"and {min(apart):+.1f} to {max(apart):+.1f} points from it over all settings"
+        )
+        near &= abs(svi - one) <= NEAR
+    old = any("earlier recipe" in r.caveat for r in records)
+    told += ["records of an earlier recipe need this command"] if old else []
+    told += [f"needs a recipe within {NEAR:g} points"] if not near else []
+    done = near and not old
+    return element._replace(state="done" if done else "partial", here="; ".join(told))
 
 
 def page(records: Records) -> str:

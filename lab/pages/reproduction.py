@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from temperance_lab.reproduce import EXPERIMENTS, Record, stored
 from temperance_lab.reproduce.claims import Verdict, check
+from temperance_lab.reproduce.core import uses_core
 from temperance_lab.reproduce.figures import FIGURES
 from temperance_lab.reproduce.methods import METHODS
 from temperance_lab.reproduce.networks import TASKS
@@ -157,6 +159,7 @@ Only the CIFAR-100 DenseNet-40 row has the authors' own logits, so only there a 
 print tells something: ✓ marks means that are at most two standard errors of their difference apart,
 beyond the last printed digit, ✗ the others. Elsewhere the level is that of another network, and the
 claims are what can be compared.
+{cores}
 [What we found](what-we-found.md) says it in words, and [line by line](paper-elements.md) where each
 element of the paper is.
 
@@ -184,23 +187,23 @@ classes, because one fit of a hundred takes half a minute, and cells not run yet
 
 
 COST = """\
-A LeNet-5 or a small CIFAR-10 network takes about two minutes of one core to train, and a panel of a
-figure one or two. What is there already is not run again."""
+A LeNet-5 takes about two minutes of one free core to train, a small CIFAR-10 network four, SVI
+on it six, and a panel of a figure one or two. What is there already is not run again."""
 # Lines of the paper that are not complete here, and what each needs.
 OPEN = {
     "Table 1: SVHN DenseNet-100, CIFAR-100 WideResNet-40-4": (
         "logits of such networks, or a GPU; the tables below name file and command"
     ),
-    "Figure 3 and combinations on CIFAR-10, with SVI within 3 points of one network": (
-        "ten members, ll-Dropout and SVI of the recipe that MNIST has, an hour of one core; "
-        "`temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
+    "Figure 3 and combinations on CIFAR-10: one network five times, ten members and ll-Dropout of "
+    "today's training, which SVI has already": (
+        "an hour of one core; `temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
     ),
     "All records from one revision": (
         "two to three hours of one core; `temperance-lab reproduce all --data DIR` into an empty "
         "directory. A test lane measures cheap rows again"
     ),
     "Attacked pictures on CIFAR-10": (
-        "five small networks and ten minutes of one core; `temperance-lab reproduce foreign "
+        "five small networks and eight minutes of one core; `temperance-lab reproduce foreign "
         "--cells CIFAR10-attacked --data DIR`"
     ),
     "Supplement: ResNet-152 on ImageNet": (
@@ -228,6 +231,22 @@ def open_lines(all_records: dict[str, list[Record]]) -> str:
     return "\n".join(lines)
 
 
+CORES = """\
+Prior-matched scaling and `calibrate` are methods of the label-free core, which still changes, and
+their records name its code by a sha256; the methods of the paper do not depend on it. Of their
+{n:,} cells {by}. `temperance-lab reproduce all --refresh` measures again what another core has
+measured."""
+
+
+def cores(every: list[Record]) -> str:
+    """Return how many cells each label-free core has measured."""
+    found = Counter(r.core for r in every if uses_core(r.method) and r.reproduced is not None)
+    older = found.pop(None, 0)
+    told = [f"{n:,} are of the core `{core}`" for core, n in found.most_common()]
+    told += [f"{older:,} of cores from before records named it"] if older else []
+    return CORES.format(n=found.total() + older, by=" and ".join(told)) + "\n"
+
+
 def shortened(names: list[str]) -> str:
     """Return the names, or the first and how many more."""
     return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} more panels"
@@ -248,6 +267,7 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
             mnist=TASKS["mnist"].validation,
             cifar=TASKS["cifar10"].validation,
             version=" and ".join(sorted({r.version for r in every})),
+            cores=cores(every),
         ),
         "## Claims",
         claims(verdicts, ours=False),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 STUDY = Path(__file__).parents[1] / "experiments" / "skin_lesion"
 RECORDS, LOGITS = STUDY / "records", STUDY / "logits"
@@ -88,6 +91,20 @@ def _side(found: dict[str, float] | None) -> str:
     return f"{found['mean']:.2f}, interval of {found['width']:.2f}, holds {found['holds']:.0%}"
 
 
+def maps() -> str:
+    """What the rules of a new installation would do with a calibration for an unseen clinic."""
+    head = ("clinic", "its mix of diagnoses", "verdict", "missed on the labelled sites")
+    head += ("missed, expected here", "missed here, by all labels", "can be accepted")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, record in read("study")["clinics"].items():
+        for mix, found in record["calibrated"].items():
+            keys = ("missed_before", "missed_expected", "missed_here")
+            shares = [f"{100 * found[key]:.1f} %" for key in keys]
+            able = "**no**" if found["objection"] else "yes"
+            lines.append(f"| {' | '.join([name, mix, found['verdict'], *shares, able])} |")
+    return "\n".join(lines)
+
+
 def foreign() -> str:
     """Who is referred for not looking like a lesion."""
     record = read("foreign")
@@ -157,6 +174,7 @@ def intervals() -> str:
 
 
 # Test rows and accuracy of the supplement's ResNet-200, in per cent; in the order of its table.
+# Its "Bowen" is akiec, df dermatofibroma, vasc vascular lesions.
 PRINTED = {
     "mel": (356, 60.67),
     "nv": (2146, 96.83),
@@ -166,6 +184,29 @@ PRINTED = {
     "df": (37, 66.67),
     "vasc": (45, 91.67),
 }
+PRINTED_ALL = (3205, 89.14)
+
+
+def slips() -> str:
+    """What does not add up in the print of the supplement's table."""
+    odd = [
+        (name, n)
+        for name, (n, share) in PRINTED.items()
+        if all(f"{100 * right / n:.2f}" != f"{share:.2f}" for right in range(n + 1))
+    ]
+    n, printed = PRINTED_ALL
+    together = sum(rows * share for rows, share in PRINTED.values()) / n
+    return (
+        f"In the supplement's table of ISIC, the test accuracies of {_listed(k for k, _ in odd)} "
+        f"are no shares of {_listed(str(n) for _, n in odd)} pictures, and the seven classes "
+        f"together give {together:.1f} %, where {printed:.2f} % is printed."
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Return words with commas, the last after an "and"."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def classes() -> str:
@@ -185,7 +226,7 @@ def classes() -> str:
                 rows = np.ones(len(y), bool) if name == "all" else y == k
                 share = f"{100 * right[rows].mean():.1f} %" if rows.any() else "–"
                 cells.append(f"{rows.sum():,}, {share}")
-        printed = (3205, 89.14) if name == "all" else PRINTED[name]
+        printed = PRINTED_ALL if name == "all" else PRINTED[name]
         lines.append([name, *cells, f"{printed[0]:,}, {printed[1]:.1f} %"])
     rule = ["---"] * len(lines[0])
     return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
@@ -209,6 +250,7 @@ def tables() -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     texts = {site: clinic(site) for site in SITES} | {
         "load": load(),
+        "maps": maps(),
         "study": study(),
         "foreign": foreign(),
         "skin_tone": skin_tone(),

@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+from skin_lesion_tables import slips
 
-from temperance_lab.reproduce.claims import check
+from temperance_lab.reproduce.claims import SMALL, check
 from temperance_lab.reproduce.figures import EQUAL
-from temperance_lab.reproduce.paper_rows import title
+from temperance_lab.reproduce.paper_rows import BESIDE, title
 from temperance_lab.reproduce.probabilistic import EQUAL_ACCURACY, PAPER
 from temperance_lab.reproduce.record_table import RecordTable
 
@@ -71,27 +72,28 @@ two standard errors of their difference apart, beyond the last printed digit.
   test set are not independent, so a standard error is somewhat too small, for ✗ as for ✓.
 - **UTS**: the text takes the class mix as known; the code counts it from the labels of the drawn
   rows, and draws every class alike, so on these rows the two are the same numbers. NLL {trained}
-  here, {uts_p} printed. (On rows drawn at random, a uniform mix reads the noise of the draw as
-  shortfall and gave 1.0027: the draw, not the prior, made that difference.)
+  here, {uts_p} printed. (On 2,000 rows drawn at random, a uniform mix reads the noise of the draw
+  as shortfall, T is higher and the NLL {at_random}: the draw makes this difference, no prior.)
 - **Matrix scaling**: its likelihood has no maximum in {no_maximum} of 20 draws here, so a number
   for it is where an optimiser stopped, and the paper does not say where. A small penalty stops too:
-  the one that was chosen to meet the printed NLL meets {met} of 4 numbers (last line).
+  the one that was chosen, on rows drawn at random, to meet the printed NLL meets {met} of 4 numbers
+  on these rows (last line).
 - **Vector scaling**: its likelihood is concave, so a fit that has converged has one answer. Ours is
   NLL {vector_nll}; the printed {vector_p} is worse than no calibration ({unc}). The code for it was
   not published, and we do not know how it was fitted.
 
-Slips of the print, which change no conclusion: the table of ECE has MNIST UTS in bold at .0199
-beside .0027 of TS and .0074 without calibration, so UTS beats TS in one row, not in two; the table
-of accuracies has VGG16 matrix scaling in bold at 93.40 beside 93.42 without, so accuracy rises in
-one row, not in two. In the supplement's table of ISIC, the test accuracies of Bowen, dermatofibroma
-and vascular lesions are no shares of 105, 37 and 45 pictures, and the seven classes together give
-87.6 %, where 89.14 % is printed.
+Slips of the print, which change no conclusion: the table of ECE has MNIST UTS in bold at {ece_uts}
+beside {ece_ts} of TS and {ece_unc} without calibration, so UTS beats TS in {ece_rows} of its rows,
+not in two; the table of accuracies has VGG16 matrix scaling in bold at {acc_matrix} beside
+{acc_unc} without, and vector or matrix scaling is above the network without calibration in
+{acc_rows} of its rows. {isic}
 
 ## The printed equations do not do it; the published code does
 
-Equation 8 as printed, one square around both sums, is least at w = 0 for every network and every
-class mix. With a square for each class, a network that predicts each class about as often as it
-occurs has nothing to fill, and the best weight again runs to zero, and T with it:
+Equation 8 as printed, one square around both sums, is least at w = 0 for every network of more than
+two classes and every class mix. With a square for each class, a network that predicts each class
+about as often as it occurs has nothing to fill, and the best weight again runs to zero, and T with
+it:
 `fit_uts(form="paper")` says `NotIdentified`. What the authors' code minimises is another thing, a
 *relative* shortfall of predictions, and it has a minimum. [UTS, derived](../concepts/uts.md) has
 the proofs, and where the paper's own proof slips: E[W] is twice the class mix, and a power does not
@@ -105,11 +107,11 @@ The shortfall of a good network is sampling noise, and noise shrinks with rows. 
 
 {sizes}
 
-The paper stops at 2,000 rows, where on the CIFAR networks T happens to be about right; with ten
-thousand it is further off there. `fit_uts` therefore averages over bags of 2,000 rows; the last
-column is that. "At 500 rows UTS has reached its optimum" (C.4): **{settled}**. Under shift its
-Brier score is stable from 2,000 rows to 200: **{stable}**; and TS-Target is the most stable at
-30 and 50 rows: **{most_stable}**.
+The paper stops at 2,000 rows, where on the CIFAR networks T is at most {off} from that of the
+labels; with ten thousand it is up to {further} off there. `fit_uts` therefore averages over bags of
+2,000 rows; the last column is that. "At 500 rows UTS has reached its optimum" (C.4):
+**{settled}**. Under shift its Brier score is stable from 2,000 rows to 200: **{stable}**; and
+TS-Target is the most stable at 30 and 50 rows: **{most_stable}**.
 
 The supplement's attended temperature scaling is said to be more stable than TS for few rows. At up
 to 200 rows, its T spreads less over draws, as a share of its mean: **{steady_t}**; its NLL spreads
@@ -180,11 +182,14 @@ def what_we_found(records: dict[str, list[Record]]) -> str:
         "unc": _nll(table, "uncalibrated"),
         "trained": _nll(table, "UTS"),
         "uts_p": _printed(table, "UTS"),
+        "at_random": f"{t['sample-size'].value(EXACT, 'UTS', 'nll', 2_000):.4f}",
         "no_maximum": _without_maximum(table, "matrix"),
         "met": _agreeing(table, "matrix, penalty 0.005"),
         "vector_nll": _nll(table, "vector"),
         "vector_p": _printed(table, "vector"),
         "sizes": _sizes(t["sample-size"]),
+        "off": _off(t["sample-size"], 2_000),
+        "further": _off(t["sample-size"], 10_000),
         "settled": word("sample-size", "At 500 rows"),
         "steady_t": word("sample-size", "The same"),
         "steady_nll": word("sample-size", "ATS is more stable"),
@@ -194,8 +199,34 @@ def what_we_found(records: dict[str, list[Record]]) -> str:
         "probabilistic": _probabilistic(t["probabilistic"], word),
         "foreign": _foreign(t["foreign"]),
         "missing": _missing(records),
+        **_slips(records["table-1"]),
     }
     return PAGE.format(**facts)
+
+
+def _slips(records: Iterable[Record]) -> dict[str, object]:
+    """What the print has in bold, and the rows in which its own numbers bear it out."""
+    found = {
+        (r.group, r.method, r.metric): r.reported["mean"] for r in records if r.reported is not None
+    }
+    groups = list(dict.fromkeys(group for group, *_ in found))
+    lower = [found[g, "UTS", "ece"] < found[g, "TS", "ece"] for g in groups]
+    higher = [
+        max(found[g, m, "accuracy"] for m in ("vector", "matrix"))
+        > found[g, "uncalibrated", "accuracy"]
+        for g in groups
+    ]
+    mnist, vgg = "MNIST-Lenet-5", "CIFAR10-VGG16"
+    return {
+        "ece_uts": f"{found[mnist, 'UTS', 'ece']:.4f}",
+        "ece_ts": f"{found[mnist, 'TS', 'ece']:.4f}",
+        "ece_unc": f"{found[mnist, 'uncalibrated', 'ece']:.4f}",
+        "ece_rows": sum(lower),
+        "acc_matrix": f"{found[vgg, 'matrix', 'accuracy']:.2f}",
+        "acc_unc": f"{found[vgg, 'uncalibrated', 'accuracy']:.2f}",
+        "acc_rows": sum(higher),
+        "isic": slips(),
+    }
 
 
 def _factor(t: RecordTable) -> str:
@@ -232,7 +263,8 @@ def _gaps(t: RecordTable) -> list[float]:
 def _harmed(t: RecordTable) -> str:
     """Networks without shift that UTS leaves worse than it found them."""
     worse = [
-        f"{title(g)} ({t.value(g, 'uncalibrated', 'nll'):.4f} to {t.value(g, 'UTS', 'nll'):.4f})"
+        f"{title(g)} ({'no row of the paper, ' if g in BESIDE else ''}"
+        f"{t.value(g, 'uncalibrated', 'nll'):.4f} to {t.value(g, 'UTS', 'nll'):.4f})"
         for g in t.groups()
         if t.value(g, "UTS", "nll") > t.value(g, "uncalibrated", "nll")
     ]
@@ -284,6 +316,16 @@ def _printed(t: RecordTable, method: str) -> str:
     return f"{record.reported['mean']:.4f}" if record and record.reported else "nothing"
 
 
+def _off(t: RecordTable, n: int) -> str:
+    """Largest distance of T of UTS at ``n`` rows from that of the labels, on CIFAR networks."""
+    pairs = [
+        [t.value(g, m, "temperature", x) for m, x in (("UTS", n), ("TS", 10_000))]
+        for g in t.groups()
+        if g.startswith("CIFAR") and not t.get(g, "TS-Target", "nll", 2_000)
+    ]
+    return f"{100 * max(abs(a / b - 1) for a, b in pairs if not np.isnan([a, b]).any()):.0f} %"
+
+
 def _sizes(t: RecordTable) -> str:
     """T of UTS by number of rows, on networks without shift."""
     shown = (500, 2_000, 10_000)
@@ -307,9 +349,9 @@ def _sizes(t: RecordTable) -> str:
 
 NOISE = """\
 Temperature scaling reads wrong labels as doubt. With a tenth of the labels wrong it is worse than
-UTS, which needs none, in {uts_10} of {n} networks, and worse than no calibration at all in
-{none_10}; with half of them wrong, in {none_50}. The claim that TS is "extremely sensitive":
-**{sensitive}**.
+UTS, which needs none, in {uts_10} of {n} networks ({beside} of them beside the paper's rows), and
+worse than no calibration at all in {none_10}; with half of them wrong, in {none_50}. The claim that
+TS is "extremely sensitive": **{sensitive}**.
 
 The supplement's attended temperature scaling is said to be much more robust. Half of the labels
 wrong change its NLL by less than that of TS: **{robust}**. But with its authors' threshold its
@@ -327,6 +369,7 @@ def _noise(t: RecordTable, word: Word) -> str:
         )
     return NOISE.format(
         n=len(groups),
+        beside=sum(g in BESIDE for g in groups),
         uts_10=worse["UTS", 0.1],
         none_10=worse["uncalibrated", 0.1],
         none_50=worse["uncalibrated", 0.5],
@@ -355,15 +398,15 @@ def _regrets(tables: Iterable[tuple[str, RecordTable]]) -> str:
 
 SHIFT = """\
 Of the degrees of rotation, rolling and noise in figure 2, UTS against the uncalibrated network:
-**{unc}**; against TS on the source: **{ts}**; within .01 of TS-Target, which needs labels of the
-target: **{gap}**.
+**{unc}**; against TS on the source: **{ts}**; within {small} of TS-Target, which needs labels of
+the target: **{gap}**.
 
 {regrets}
 
 To be better than the uncalibrated network is not to be good. To give every class the same
-probability has a Brier score of .09, the dotted line of the figures. UTS is above it in {uts_guess}
-of {n} degrees, TS in {ts_guess}, prior-matched scaling in {ours_guess}. Where a network knows next
-to nothing, none of these methods finds that out reliably without labels.
+probability has a Brier score of {equal}, the dotted line of the figures. UTS is above it in
+{uts_guess} of {n} degrees, TS in {ts_guess}, prior-matched scaling in {ours_guess}. Where a network
+knows next to nothing, none of these methods finds that out reliably without labels.
 
 TS-Target, prior-matched scaling without its class bias, UTS, TS and the uncalibrated network come
 in this order: **{order}**.
@@ -383,6 +426,8 @@ def _shift(t: RecordTable, word: Word) -> str:
         unc=word("figure-shift", "UTS is better than the unc"),
         ts=word("figure-shift", "UTS is better than TS"),
         gap=word("figure-shift", "The gap"),
+        small=f"{SMALL:g}",
+        equal=f"{EQUAL:g}",
         regrets=_regrets([("MNIST and CIFAR-10, figure 2", t)]),
         order=word("figure-shift", "TS-Target, prior-matched"),
         **_guessed(t),
@@ -473,13 +518,16 @@ In the paper's eight settings and more degrees of their shifts, with ensembles o
 is below every probabilistic method in Brier score: **{uts}**. TS-Target is the best of the
 paper's methods: **{target}**. Prior-matched scaling is below all that see no labels of the target:
 **{ours}**. In the paper's {mnist} settings of MNIST all that see no labels of the target are above
-.09, equal probabilities, but for: {below}.
+{guess}, equal probabilities, but for: {below}.
 
 The paper chose settings in which all methods have about the same accuracy, so that a Brier score
 speaks of calibration alone. The settings of the figure are its own, but the networks are not. So we
 compare, of {settings} settings, those in which two methods have accuracies within {equal:g} points.
 There, one network with UTS is below the probabilistic method: **{uts_equal}**; one network with
 prior-matched scaling that leaves the predictions as they are: **{ours_equal}**. {few}
+
+The Laplace approximation and MCMC are neighbours that the paper names and does not run. Over the
+last layer of the first network, in the paper's settings, UTS is below both: **{uts_neighbours}**.
 
 SVI is a network with random weights, and how it was trained decides what its comparison says.
 
@@ -525,6 +573,7 @@ def _probabilistic(t: RecordTable, word: Word) -> str:
     ]
     return PROBABILISTIC.format(
         mnist=len(mnist),
+        guess=f"{EQUAL:g}",
         below=", ".join(below) or "none",
         settings=len(everywhere),
         equal=EQUAL_ACCURACY,
@@ -532,8 +581,9 @@ def _probabilistic(t: RecordTable, word: Word) -> str:
         ours_equal=word("probabilistic", "Prior-matched scaling, T only"),
         few=FEW.format(few=sum(few), n=len(few)) if few else "",
         svi=_svi(t),
-        uts=word("probabilistic", "UTS beats"),
+        uts=word("probabilistic", "UTS beats every"),
         target=word("probabilistic", "TS-Target is"),
+        uts_neighbours=word("probabilistic", "UTS beats Laplace"),
         ours=word("probabilistic", "Prior-matched scaling beats"),
         uts_ensemble=word("combination", "UTS improves an ensemble"),
         ours_ensemble=word("combination", "Prior-matched scaling improves an ensemble"),
@@ -640,12 +690,13 @@ def _verdicts(improved: float, refused: float) -> str:
 
 
 MISSING = """\
-{groups}: we found neither public logits nor public weights of these networks, and training them
-takes a GPU. [The tables](reproduction.md) name the file and the command for each. For DenseNet-100
-of CIFAR-10 and CIFAR-100 the public BC variant stands, for ResNet-110 a public ResNet-56.
-The figures of the paper carry no numbers, so there the claims are compared, not the points. The
-CIFAR-10 network of the figures is a small one, trained on 10,000 images in minutes, with an
-accuracy of {small:.0f} % where the paper's have {least:.0f} to {most:.0f} %."""
+{groups}: we found no public logits of these networks and no weights that we could read (the project
+jax_privacy names a file `WRN_40_4_CIFAR100.dill`), and training them takes a GPU. [The
+tables](reproduction.md) name the file and the command for each. For DenseNet-100 of CIFAR-10 and
+CIFAR-100 the public BC variant stands, for ResNet-110 a public ResNet-56. The figures of the paper
+carry no numbers, so there the claims are compared, not the points. The CIFAR-10 network of the
+figures is a small one, trained on 10,000 images in minutes, with an accuracy of {small:.0f} % where
+the paper's have {least:.0f} to {most:.0f} %."""
 
 
 def _missing(records: dict[str, list[Record]]) -> str:

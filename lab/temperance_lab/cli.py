@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 
 def run_experiments(
-    name: str, data: Path | None, out: Path, cells: str, *, quick: bool
+    name: str,
+    data: Path | None,
+    out: Path,
+    cells: str,
+    *,
+    quick: bool = False,
+    refresh: bool = False,
 ) -> dict[str, list[Record]]:
     """Run an experiment, or all of them, and write records and figures."""
     every = (*EXPERIMENTS, "all")
@@ -37,7 +43,7 @@ def run_experiments(
     records = {}
     for experiment in names:
         some: list[Record] = []
-        for _, measured in run(experiment, given, place / "records", cells=cells):
+        for _, measured in run(experiment, given, place / "records", cells=cells, refresh=refresh):
             some += measured
         if find_spec("matplotlib") is not None and any(r.needs is None for r in some):
             draw(experiment, some, place / f"{experiment}.png")
@@ -118,6 +124,7 @@ def reproduce(
     out: Out = Path("temperance-reproduce"),
     cells: str = "",
     quick: Annotated[bool, Parameter(negative="")] = False,
+    refresh: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
     """Run a table or a figure of the paper again: a record for every number.
@@ -134,8 +141,10 @@ def reproduce(
         Run only the groups of an experiment (rows, panels) whose name contains this.
     quick
         Five thousand digits in place of every data set, and five draws: minutes, no files.
+    refresh
+        Measure again, too, what another version of the label-free core has measured.
     """
-    records = run_experiments(name, data, out, cells, quick=quick)
+    records = run_experiments(name, data, out, cells, quick=quick, refresh=refresh)
     if json:
         output.show_json([record.to_dict() for some in records.values() for record in some])
     else:

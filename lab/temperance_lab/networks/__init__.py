@@ -16,6 +16,7 @@ from __future__ import annotations
 from temperance_lab.networks.attacks import attack
 from temperance_lab.networks.checkpoints import load_weights
 from temperance_lab.networks.ensembles import predict_ensemble
+from temperance_lab.networks.last_layer import predict_last_layer, sample_last_layer
 from temperance_lab.networks.ll_dropout import add_last_layer_dropout, predict_ll_dropout
 from temperance_lab.networks.network import Network
 from temperance_lab.networks.recipes import RECIPES, Recipe
@@ -45,9 +46,11 @@ __all__ = [
     "kl_divergence",
     "load_weights",
     "predict_ensemble",
+    "predict_last_layer",
     "predict_ll_dropout",
     "predict_logits",
     "predict_svi",
+    "sample_last_layer",
     "to_flipout",
     "train",
     "train_svi",

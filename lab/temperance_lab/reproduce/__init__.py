@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from temperance_lab.checks import check_choice
 from temperance_lab.reproduce import cost, foreign, noise, probabilistic, shift, size, tables
+from temperance_lab.reproduce.core import core_of
 from temperance_lab.reproduce.experiment_data import ExperimentData
 from temperance_lab.reproduce.methods import METHODS
 from temperance_lab.reproduce.paper_rows import ROWS
@@ -73,7 +74,7 @@ EXPERIMENTS = {
     ),
     "probabilistic": Experiment(
         "Figure 3: probabilistic methods",
-        (*probabilistic.POSTHOC, *probabilistic.BASELINES),
+        (*probabilistic.POSTHOC, *probabilistic.BASELINES, *probabilistic.NEIGHBOURS),
         partial(probabilistic.groups, "probabilistic"),
         tuple(probabilistic.SETTINGS),
     ),
@@ -111,6 +112,7 @@ def run(
     *,
     cells: str = "",
     methods: Sequence[str] | None = None,
+    refresh: bool = False,
 ) -> Iterator[tuple[str, list[Record]]]:
     """Yield the groups of an experiment and their records; stored records are kept.
 
@@ -127,6 +129,8 @@ def run(
     methods
         Measure these again and keep the records of the others; by default, measure the methods
         that have no record, and all of a group with fewer training runs than there are today.
+    refresh
+        Measure again, too, what another label-free core than the installed one has measured.
     """
     experiment = EXPERIMENTS[check_choice(name, EXPERIMENTS, "name")]
     rank = {group: i for i, group in enumerate(experiment.order)}
@@ -138,7 +142,8 @@ def run(
         kept = [r for r in everything if r.group == group and r.method in column]
         if any(_once(r, data) for r in kept) and not methods:
             kept = []  # all methods of a group are to see the same networks
-        there = {r.method for r in kept if r.needs is None}  # a missing file may have come
+        old = {r.method for r in kept if r.core != core_of(r.method)} if refresh else set()
+        there = {r.method for r in kept if r.needs is None} - old  # a missing file may have come
         asked = methods or [m for m in experiment.methods if m not in there]
         if asked:
             kept = [r for r in kept if r.method not in asked] + measure(asked)

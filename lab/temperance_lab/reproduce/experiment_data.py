@@ -15,7 +15,15 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from temperance import InputError
-from temperance_lab.reproduce.networks import MEMBERS, TASKS, Task, digest, split, trained
+from temperance_lab.reproduce.networks import (
+    LAST_LAYER,
+    MEMBERS,
+    TASKS,
+    Task,
+    digest,
+    split,
+    trained,
+)
 from temperance_lab.reproduce.protocol import Logits, draw_shifted
 from temperance_lab.reproduce.record import SHA_DIGITS
 
@@ -71,6 +79,7 @@ class ExperimentData:
     quick: bool = False
     _datasets: dict[str, Dataset] = field(default_factory=dict, repr=False)
     _weights: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    _heads: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
     _images: tuple[tuple[str, Shift], NDArray[np.uint8]] | None = field(default=None, repr=False)
 
     @property
@@ -165,14 +174,30 @@ class ExperimentData:
             return networks.predict_ll_dropout(network, x, SAMPLES)
         if kind == "svi":
             return networks.predict_svi(network, x, SAMPLES)
+        if kind in LAST_LAYER:
+            return networks.predict_last_layer(network, self.heads(task, kind), x)
         return networks.predict_logits(network, x)
 
     def network(self, task: Task, kind: str) -> Network:
         """Return a network, trained now if that was not done before."""
+        kind = MEMBERS[0] if kind in LAST_LAYER else kind
         return trained(task, kind, self.dataset(task), self.cache / "networks")
+
+    def heads(self, task: Task, kind: str) -> NDArray[np.float64]:
+        """Return random last layers of the first network, drawn once."""
+        from temperance_lab.networks import sample_last_layer
+
+        if (task.name, kind) not in self._heads:
+            data = self.dataset(task)
+            rows, _ = split(task, len(data.x_train))
+            x, y = data.x_train[rows], data.y_train[rows]
+            network = self.network(task, kind)
+            self._heads[task.name, kind] = sample_last_layer(network, x, y, kind, n_samples=SAMPLES)
+        return self._heads[task.name, kind]
 
     def weights(self, task: Task, kind: str) -> str:
         """Return the first digits of the sha256 of a finished network's weights."""
+        kind = MEMBERS[0] if kind in LAST_LAYER else kind
         if (task.name, kind) not in self._weights:
             self.network(task, kind)
             sha256 = digest(task, kind, self.cache / "networks")

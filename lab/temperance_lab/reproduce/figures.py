@@ -44,6 +44,8 @@ LOOK = {
     "ll-Dropout": ("#8A7F00", "P", "-"),
     "SVI": ("#CC79A7", "X", "-"),
     "ensemble": ("#009E73", "D", "-"),
+    "ll-Laplace": ("#8A7F00", "<", "-"),
+    "ll-MCMC": ("#56B4E9", ">", "-"),
 }
 EQUAL = (1 - 1 / 10) / 10  # Brier score of equal probabilities for the ten classes of every shift
 SCALE = (0.18, 5.0)  # of the ratios in the table's figure; beyond it stands the number

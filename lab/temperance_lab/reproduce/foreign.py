@@ -19,6 +19,7 @@ from scipy.special import softmax
 from temperance import calibrate
 from temperance.metrics import brier
 from temperance_lab.progress import tracked
+from temperance_lab.reproduce.core import core_of
 from temperance_lab.reproduce.experiment_data import pooled
 from temperance_lab.reproduce.methods import FitInput, fit
 from temperance_lab.reproduce.record import Record, measured
@@ -86,7 +87,8 @@ def _group(
             note = "; ".join(f"{n}, in {k} of {len(answers)} draws" for n, k in stood.items())
             for metric in answers[0][0]:
                 values = [numbers[metric] for numbers, _ in answers]
-                facts = measured(values, None, evidence, len(own)) | {"note": note}
+                facts = measured(values, None, evidence, len(own))
+                facts |= {"note": note, "core": core_of(method)}
                 records.append(Record(**fields, **facts, method=method, metric=metric))
     return records
 

@@ -23,11 +23,22 @@ if TYPE_CHECKING:
     from temperance_lab.networks import Network, Recipe
     from temperance_lab.reproduce.protocol import Logits
 
-__all__ = ["KINDS", "MEMBERS", "TASKS", "Task", "digest", "path_of", "split", "trained"]
+__all__ = [
+    "KINDS",
+    "LAST_LAYER",
+    "MEMBERS",
+    "TASKS",
+    "Task",
+    "digest",
+    "path_of",
+    "split",
+    "trained",
+]
 
 MEMBERS = tuple(f"member_{m:02d}" for m in range(10))
 SVI_RATE = 1e-3
 KINDS = (*MEMBERS, "ll_dropout", "svi")
+LAST_LAYER = ("laplace", "hmc")  # random last layers of the first network
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,9 @@ class Task:
 
     def training(self, kind: str) -> str:
         """Return in words how a network of a kind is trained."""
+        if kind in LAST_LAYER:
+            how = "its Laplace approximation" if kind == "laplace" else "Hamiltonian Monte Carlo"
+            return f"last layer of the first network, prior of precision 1; {how}"
         if kind != "svi":
             return f"networks trained here, {self.epochs} epochs each"
         return (

@@ -26,6 +26,8 @@ POSTHOC = (
     "TS-Target",
 )
 BASELINES = {"ll-Dropout": "ll_dropout", "SVI": "svi", "ensemble": "ensemble"}
+# Neighbours that the paper names and does not run, in its own settings.
+NEIGHBOURS = {"ll-Laplace": "laplace", "ll-MCMC": "hmc"}
 COMBINED = ("UTS", "prior-matched, T only", "prior-matched", "TS", "TS-Target")
 PAPER = {
     "CIFAR10-contrast-5": ("cifar10", Shift("contrast", 5)),
@@ -68,9 +70,10 @@ def groups(
 
 def _compared(data: ExperimentData, group: str, methods: Sequence[str]) -> list[Record]:
     """Single networks with every method, and the baselines as they come; the same draws for all."""
-    own = [m for m in methods if m not in BASELINES]
+    beside = BASELINES | NEIGHBOURS
+    own = [m for m in methods if m not in beside]
     records = _measured(data, "probabilistic", group, data.runs, own, str)
-    for name, kind in BASELINES.items():
+    for name, kind in (beside if group in PAPER else BASELINES).items():
         if name in methods:
             records += _measured(
                 data, "probabilistic", group, [kind], ["uncalibrated"], lambda _, name=name: name

@@ -13,6 +13,7 @@ import numpy as np
 
 from temperance.metrics import evaluate
 from temperance_lab.progress import tracked
+from temperance_lab.reproduce.core import core_of
 from temperance_lab.reproduce.methods import FitInput, fit
 from temperance_lab.reproduce.record import Record, measured
 
@@ -72,6 +73,7 @@ class Draws:
                 facts |= {
                     "method": method,
                     "metric": metric,
+                    "core": core_of(method),
                     "caveat": caveat,
                     "note": "; ".join(notes),
                 }

@@ -66,6 +66,9 @@ class Record:
     data, weights
         First digits of the sha256 of the logits, and of the network's weights where the network
         was trained here.
+    core
+        First digits of the sha256 of the label-free core's code, where the method is one of the
+        core (`temperance_lab.reproduce.core`); None in records older than this field.
     caveat, note
         How the group departs from the paper; what stood for an answer of the method, in how many
         draws.
@@ -90,6 +93,7 @@ class Record:
     weights: str | None = None
     seed: int = 0
     version: str = __version__
+    core: str | None = None
     caveat: str = ""
     note: str = ""
     needs: dict[str, str] | None = None
@@ -172,7 +176,18 @@ MEASURED = (
 
 
 LONG = 16  # characters of a text that stands once
-TEXTS = ("method", "note", "caveat", "data", "weights", "dataset", "model", "evidence", "setting")
+TEXTS = (
+    "method",
+    "note",
+    "caveat",
+    "data",
+    "weights",
+    "core",
+    "dataset",
+    "model",
+    "evidence",
+    "setting",
+)
 LAYOUT = ("columns", "measured", "metrics")  # how a row of a file is read
 
 

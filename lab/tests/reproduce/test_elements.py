@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,17 @@ def records():
 
 
 @pytest.fixture(scope="module")
-def every(records):
+def elements():
     sys.path.insert(0, str(PAGES))
     try:
         import elements
     finally:
         sys.path.remove(str(PAGES))
+    return elements
+
+
+@pytest.fixture(scope="module")
+def every(elements, records):
     return elements.elements(records)
 
 
@@ -66,3 +72,22 @@ def test_states_that_follow_from_records(every, records):
     assert by["E5"].here.startswith("10 of 12 panels")
     old = [r for r in records["probabilistic"] if "earlier recipe" in r.caveat]
     assert (by["B6"].state == "done") == (not old)
+
+
+def test_a_state_changes_with_its_records(elements, records):
+    some = records["probabilistic"]
+    worse = [
+        replace(r, reproduced=0.8 * r.reproduced)
+        if (r.method, r.metric) == ("SVI", "accuracy") and r.reproduced
+        else r
+        for r in some
+    ]
+    (b6,) = (e for e in elements.elements(records | {"probabilistic": worse}) if e.key == "B6")
+    assert b6.state == "partial"
+    assert "within 3 points" in b6.here
+    b8 = next(e.here for e in elements.elements(records) if e.key == "B8")
+    fewer = [r for r in some if (r.group, r.method) != ("CIFAR10-contrast-5", "ll-MCMC")]
+    (now,) = (e for e in elements.elements(records | {"probabilistic": fewer}) if e.key == "B8")
+    assert now.state == "partial"
+    assert "ll-MCMC in CIFAR10-contrast-5 first" in now.here
+    assert "contrast" not in b8

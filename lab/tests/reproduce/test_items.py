@@ -10,8 +10,10 @@ import pytest
 from temperance import InputError
 from temperance_lab.cli import main
 from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, stored
+from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
 from temperance_lab.reproduce.figures import FIGURES, draw
 from temperance_lab.reproduce.paper_rows import ROWS
+from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
 from temperance_lab.reproduce.record import write
 from temperance_lab.reproduce.size import SHIFTED
 
@@ -58,6 +60,33 @@ def test_what_is_there_is_kept_and_what_is_named_is_run_again(table, data):
     for r in read(path):
         if r.method == "TS":
             assert r.reproduced == again[r.method, r.metric]
+
+
+def test_what_another_core_has_measured_is_refreshed(table, data, tmp_path):
+    folder, _ = table
+    ours = {"prior-matched", "prior-matched, T only"}
+    before = read(folder / "table-1.json")
+    assert {r.core for r in before if r.method in ours} == {core_of_today()}
+    assert {r.core for r in before if r.method not in ours} == {None}
+    old = [replace(r, reproduced=7.0, core=r.core and "0" * 16) for r in before]
+    write(tmp_path / "table-1.json", old)
+    (_, kept), *_ = run("table-1", data, tmp_path, cells="demo")
+    assert {r.reproduced for r in kept} == {7.0}
+    (_, now), *_ = run("table-1", data, tmp_path, cells="demo", refresh=True)
+    assert {r.method for r in now if r.reproduced != 7.0} == ours
+    again = {(r.method, r.metric): r for r in before}
+    assert all(r.core == again[r.method, r.metric].core for r in stored("table-1", tmp_path))
+
+
+def test_a_core_is_its_code_alone():
+    text = '"""One."""\n\n\ndef f(x):\n    """Two."""\n    return x + 1  # three\n'
+    words = text.replace("One", "First").replace("Two", "Second").replace("three", "third")
+    assert code_of(words) == code_of(text)
+    assert code_of(text.replace("x + 1", "x + 2")) != code_of(text)
+    assert not uses_core("uncalibrated")
+    assert not uses_core("UTS")
+    assert uses_core("ensemble + prior-matched, T only")
+    assert uses_core("calibrate, 50 labels")
 
 
 def test_a_group_of_fewer_training_runs_is_measured_again(table, data, tmp_path):
@@ -177,4 +206,6 @@ def not_asked(name, group):
         return {"BBQ"} if group.startswith(("Birds", "CIFAR100")) else set()
     if name == "sample-size":
         return {"ATS"} if group in SHIFTED else {"prior-matched", "TS-Target"}
+    if name == "probabilistic":
+        return set() if group in PAPER else set(NEIGHBOURS)
     return set()

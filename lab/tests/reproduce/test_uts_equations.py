@@ -189,3 +189,18 @@ def test_the_printed_equations_do_not_identify_a_temperature(form):
     z = 3 * model(2000, 10)
     with pytest.raises(NotIdentified):
         fit_uts(z, np.full(10, 0.1), form=form)
+
+
+def test_with_two_classes_one_square_of_the_main_text_is_the_same_at_every_w():
+    z, q = model(100, 2), np.array([0.3, 0.7])
+    values = [objective(z, q, w, "main text", "literal") for w in (0.01, 0.3, 1.0, 5.0)]
+    np.testing.assert_allclose(values, values[0], rtol=1e-9)
+
+
+def test_where_two_classes_share_all_probability_the_weight_does_not_fall():
+    """The one case in which odds of a class that is not predicted are not below 1."""
+    z = np.array([[3.0, 3.0, -800.0], [3.0, 2.0, 1.0]])
+    for w in (0.05, 1.0, 4.0):
+        tie, other = weights(z, w, "appendix")
+        assert tie[1] == pytest.approx(1)
+        assert (other[1:] < 1).all()
