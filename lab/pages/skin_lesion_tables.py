@@ -91,6 +91,20 @@ def _side(found: dict[str, float] | None) -> str:
     return f"{found['mean']:.2f}, interval of {found['width']:.2f}, holds {found['holds']:.0%}"
 
 
+def maps() -> str:
+    """What the rules of a new installation would do with a calibration for an unseen clinic."""
+    head = ("clinic", "its mix of diagnoses", "verdict", "missed on the labelled sites")
+    head += ("missed, expected here", "missed here, by all labels", "can be accepted")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, record in read("study")["clinics"].items():
+        for mix, found in record["calibrated"].items():
+            keys = ("missed_before", "missed_expected", "missed_here")
+            shares = [f"{100 * found[key]:.1f} %" for key in keys]
+            able = "**no**" if found["objection"] else "yes"
+            lines.append(f"| {' | '.join([name, mix, found['verdict'], *shares, able])} |")
+    return "\n".join(lines)
+
+
 def foreign() -> str:
     """Who is referred for not looking like a lesion."""
     record = read("foreign")
@@ -236,6 +250,7 @@ def tables() -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     texts = {site: clinic(site) for site in SITES} | {
         "load": load(),
+        "maps": maps(),
         "study": study(),
         "foreign": foreign(),
         "skin_tone": skin_tone(),

@@ -1,8 +1,6 @@
-"""Maps for a clinic: surveys of unlabelled pictures, proposals, and what is in use.
+"""Maps for a clinic: surveys of unlabelled pictures, and proposals of a map made from them.
 
-A map changes what the assistant says, so it is handled like a change to a device: proposed from
-evidence, compared with a range agreed beforehand, accepted or rejected by a person, kept for ever,
-and undone with one click.
+`temperance_skin_lesion.changes` says how a proposal comes into use.
 """
 
 from __future__ import annotations
@@ -17,9 +15,10 @@ import temperance as tp
 from temperance_skin_lesion import audit, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import judged_with, reference, store_map
+from temperance_skin_lesion.changes import Kind, NotAcceptable, existing
 from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.decision import ORIENTATIONS
-from temperance_skin_lesion.store import Activation, Conflict, MapRow, Survey, SurveyImage
+from temperance_skin_lesion.store import MapRow, Survey, SurveyImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,27 +28,21 @@ if TYPE_CHECKING:
 
     from temperance_skin_lesion.agreement import Agreement
     from temperance_skin_lesion.assistant import Active, Assistant, Judged
+    from temperance_skin_lesion.decision import Policy
     from temperance_skin_lesion.intake import Picture
     from temperance_skin_lesion.monitor import Recent
 
 __all__ = [
-    "NotAcceptable",
+    "MAPS",
     "Rows",
-    "accept",
     "add_pictures",
     "as_rows",
-    "check_proposed",
-    "check_seen",
-    "existing",
-    "former_map",
     "gap",
     "last_mix",
     "open_survey",
     "propose",
     "propose_from_cases",
     "propose_from_survey",
-    "reject",
-    "restore",
     "stated_mix",
     "survey_rows",
 ]
@@ -62,10 +55,6 @@ NO_PICTURES = "There are no pictures to calibrate on; add some first."
 
 ROUGHLY = 100
 """Cases that somebody who knows a mix roughly is taken to have counted."""
-
-
-class NotAcceptable(ValueError):
-    """A map that may not come into use; the message says why."""
 
 
 def open_survey(assistant: Assistant, note: str = "") -> int:
@@ -205,9 +194,10 @@ def propose(
     fitted = rows.fitted
     if not len(fitted.logits):
         raise NotAcceptable(NO_PICTURES)
-    source = (assistant.model.source.logits, assistant.model.source.labels)
-    cal = tp.calibrate(fitted.logits, prior=prior, source=source, classes=NAMES)
-    objection = agreement.objection_to_map(cal.map, len(fitted.logits))
+    source = assistant.model.source
+    cal = tp.calibrate(
+        fitted.logits, prior=prior, source=(source.logits, source.labels), classes=NAMES
+    )
     row = MapRow(
         by=by,
         origin=origin,
@@ -215,7 +205,7 @@ def propose(
         model=assistant.model.id,
         artefact=store_map(cal),
         verdict=cal.verdict,
-        summary=_summary(cal, rows=len(fitted.logits), objection=objection),
+        summary=_summary(cal, rows=len(fitted.logits)),
         report=cal.to_html(),
     )
     row.summary["dark"] = len(rows.logits) - len(fitted.logits)
@@ -223,20 +213,24 @@ def propose(
     row.reference = reference(new.p)
     with assistant.store.reading() as session:
         active = assistant.active(session)
-    old = active.judged(fitted.logits, fitted.views)
     row.summary["compared_with"] = active.map_id
     if cal.verdict == "refused":
         row.status = "refused"
     else:
+        old = active.judged(fitted.logits, fitted.views)
         every = [judged_with(one, rows.logits, rows.views) for one in (active.map_row, row)]
         every = [replace(one, dark=rows.dark) for one in every]
+        known, here = _missed(assistant, active.policy, row, every[1])
+        in_use, _ = _missed(assistant, active.policy, active.map_row)
         row.summary |= _comparison(old, new) | _effects(active, *every)
-        if objection:
-            row.status = "outside"
-        elif row.summary["largest_change"] < SAME:
-            row.status = "same"
-        else:
-            row.status = "proposed"
+        row.summary |= {
+            "validation": {"now": asdict(in_use), "then": asdict(known)},
+            "warning": agreement.warning_of_missed(known, here),
+            "objection": agreement.objection_to_map(cal.map, len(fitted.logits))
+            or _stricter_first(agreement.objection_to_missed(known, here)),
+        }
+        same = row.summary["largest_change"] < SAME
+        row.status = "outside" if row.summary["objection"] else "same" if same else "proposed"
     row.decided = None if row.status == "proposed" else db.now()
     with assistant.store.writing() as session:
         session.add(row)
@@ -244,6 +238,20 @@ def propose(
         about = {"map": row.id, "artefact": audit.digest(row.artefact), "verdict": row.verdict}
         audit.enter(session, by, "map proposed", about | {"status": row.status})
         return row.id
+
+
+def _missed(
+    assistant: Assistant, policy: Policy, row: MapRow, here: Judged | None = None
+) -> tuple[thresholds.Effect, thresholds.Effect | None]:
+    """What a policy does with a map: measured on validation pictures, expected ``here``."""
+    source = assistant.model.source
+    known = judged_with(row, source.logits, source.views)
+    expected = None if here is None else thresholds.expected(here, policy)
+    return thresholds.measured(known, source.labels, policy), expected
+
+
+def _stricter_first(objection: str) -> str:
+    return objection and f"{objection} Stricter rules may allow it: propose such rules first."
 
 
 def _effects(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
@@ -277,102 +285,21 @@ def gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15
     return float(np.abs(sums[0] - sums[1]).sum() / len(claimed))
 
 
-def accept(assistant: Assistant, map_id: int, seen: int, *, by: str) -> None:
-    """Bring a proposed map into use, if activation ``seen`` is still the newest one."""
-    with assistant.store.writing() as session:
-        row = existing(session, MapRow, map_id)
-        active = check_seen(session, seen)
-        check_proposed(row, "Map")
-        _check_model(assistant, row)
-        row.status, row.decided, row.decided_by = "accepted", db.now(), by
-        session.add(Activation(map_id=map_id, policy_id=active.policy_id, by=by))
-        about = {"map": map_id, "former": active.map_id, "artefact": audit.digest(row.artefact)}
-        audit.enter(session, by, "map accepted", about)
-
-
-def reject(assistant: Assistant, map_id: int, *, by: str) -> None:
-    """Put a proposed map aside."""
-    with assistant.store.writing() as session:
-        row = existing(session, MapRow, map_id)
-        check_proposed(row, "Map")
-        row.status, row.decided, row.decided_by = "rejected", db.now(), by
-        audit.enter(session, by, "map rejected", {"map": map_id})
-
-
-def restore(assistant: Assistant, map_id: int, seen: int, *, by: str) -> None:
-    """Bring a map back into use that was in use before."""
-    with assistant.store.writing() as session:
-        row = existing(session, MapRow, map_id)
-        active = check_seen(session, seen)
-        if row.status != "accepted":
-            raise NotAcceptable(f"Map {map_id} was never in use; it was {row.status}.")
-        _check_model(assistant, row)
-        session.add(Activation(map_id=map_id, policy_id=active.policy_id, by=by))
-        audit.enter(session, by, "map restored", {"map": map_id, "former": active.map_id})
-
-
-def former_map(session: Session, active: Active) -> int | None:
-    """Return the map of this model that was in use before the current one."""
-    return session.scalar(
-        select(Activation.map_id)
-        .join(MapRow, MapRow.id == Activation.map_id)
-        .where(Activation.map_id != active.map_id, MapRow.model == active.map_row.model)
-        .order_by(Activation.id.desc())
-        .limit(1)
-    )
-
-
-def existing(session: Session, table: type[Any], key: int) -> Any:
-    """Return a row, or say that there is none."""
-    row = session.get(table, key)
-    if row is None:
-        raise LookupError(f"There is no {table.__tablename__} {key}.")
-    return row
-
-
-REASONS = {
-    "refused": "was refused by the calibration; its findings say why",
-    "outside": "is outside the range agreed for this clinic",
-    "same": "says the same as what is in force",
-}
-
-
-def check_proposed(row: Any, what: str) -> None:
-    """Object to a map or a policy about which there is nothing to decide."""
-    if row.status in REASONS:
-        raise NotAcceptable(f"{what} {row.id} {REASONS[row.status]}; there is nothing to decide.")
-    if row.status != "proposed":
-        raise Conflict(
-            f"{what} {row.id} was {row.status} already, by {row.decided_by} at "
-            f"{_clock(row.decided)}."
-        )
-
-
-def check_seen(session: Session, seen: int) -> Activation:
-    """Return what is in force, if it is still what the deciding person saw."""
-    newest = db.in_force(session)
-    if newest is None or newest.id != seen:
-        what = f"map {newest.map_id} with policy {newest.policy_id}" if newest else "nothing"
-        when = f" since {_clock(newest.at)}, by {newest.by}" if newest else ""
-        raise Conflict(
-            f"Somebody decided in the meantime: {what} is in force{when}. Look at it, then decide "
-            f"again."
-        )
-    return newest
-
-
-def _clock(at: str) -> str:
-    return f"{at[:16].replace('T', ' ')} UTC"
-
-
-def _check_model(assistant: Assistant, row: MapRow) -> None:
+def _objection_now(assistant: Assistant, row: MapRow, agreement: Agreement) -> str:
+    """Object to a map of another model, or with which the rules in force now miss too many."""
     if row.model != assistant.model.id:
-        raise NotAcceptable(
-            f"Map {row.id} was made for the model {row.model}, not for {assistant.model.id}."
-        )
+        return f"it was made for the model {row.model}, not for {assistant.model.id}."
+    with assistant.store.reading() as session:
+        policy = assistant.active(session).policy
+        rows = survey_rows(session, row.survey_id) if row.survey_id else None
+    here = judged_with(row, rows.logits, rows.views) if rows else None
+    return _stricter_first(agreement.objection_to_missed(*_missed(assistant, policy, row, here)))
 
 
-def _summary(cal: tp.Calibration, *, rows: int, objection: str) -> dict[str, Any]:
+MAPS = Kind("map", MapRow, _objection_now)
+
+
+def _summary(cal: tp.Calibration, *, rows: int) -> dict[str, Any]:
     """What pages and interface show of a calibration, as plain facts."""
     facts = cal.to_dict()
     more = facts.get("details") or facts.get("facts") or {}
@@ -383,5 +310,4 @@ def _summary(cal: tp.Calibration, *, rows: int, objection: str) -> dict[str, Any
         **{name: more.get(name) for name in assumed},
         "bias": facts["map"].get("bias"),
         "rows": rows,
-        "objection": objection,
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import temperance as tp
 from temperance_skin_lesion import audit, intake
 from temperance_skin_lesion.assistant import facts_of
 from temperance_skin_lesion.classes import CODES
@@ -38,8 +39,19 @@ NEVUS = CODES.index("nv")
 
 
 def for_demo(model: Model) -> Model:
-    """Return the model with the validation rows that are not replayed."""
-    return replace(model, source=_half(model.source, 0))
+    """Return the model with the validation rows that are not replayed, and facts of these rows."""
+    kept = _half(model.source, 0)
+    temperature, *ends = model.facts["temperature"]
+    fitted = tp.fit_temperature(kept.logits, kept.labels).temperature
+    # Half of the rows: on the scale of the logarithm, the interval is wider by the root of two.
+    ends = [fitted * (end / temperature) ** 2**0.5 for end in ends]
+    validation = {
+        "rows": len(kept.labels),
+        "lesions": len(np.unique(kept.lesions)),
+        "accuracy": float(np.mean(kept.logits.argmax(axis=1) == kept.labels)),
+    }
+    facts = model.facts | {"temperature": [fitted, *ends], "validation": validation}
+    return replace(model, source=kept, facts=facts)
 
 
 def _half(source: Source, which: int) -> Source:

@@ -1,8 +1,7 @@
-"""Policies under change control: proposed, compared on logged cases, accepted, undone.
+"""Policies: what one would do to validation pictures and logged cases, and proposals of one.
 
 A policy decides who is answered, so it is handled like a map: nothing comes into force by being
-typed, the range agreed at set-up binds everybody, and of two people who decide at once the second
-is told.
+typed, and the range agreed at set-up binds everybody (`temperance_skin_lesion.changes`).
 """
 
 from __future__ import annotations
@@ -11,21 +10,19 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import select
 
 from temperance_skin_lesion import audit, monitor, thresholds
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.clinic import NotAcceptable, check_proposed, check_seen, existing
+from temperance_skin_lesion.changes import Kind
 from temperance_skin_lesion.decision import Policy
-from temperance_skin_lesion.store import Activation, PolicyRow
+from temperance_skin_lesion.store import PolicyRow
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from temperance_skin_lesion.agreement import Agreement
-    from temperance_skin_lesion.assistant import Active, Assistant
+    from temperance_skin_lesion.assistant import Assistant, Judged
+    from temperance_skin_lesion.monitor import Recent
 
-__all__ = ["accept", "compare", "former_policy", "propose", "reject", "restore"]
+__all__ = ["POLICIES", "compare", "propose"]
 
 LEAST = 30
 """Logged cases from which something is expected of the next thousand."""
@@ -39,43 +36,42 @@ def compare(assistant: Assistant, policy: Policy, agreement: Agreement) -> dict[
     with assistant.store.reading() as session:
         active = assistant.active(session)
         recent = monitor.recent(session, assistant.model.id)
+    both = (("now", active.policy), ("then", policy))
     source = assistant.model.source
-    known = active.judged(source.logits, source.views)
-    validation = {
-        name: thresholds.measured(known, source.labels, which)
-        for name, which in (("now", active.policy), ("then", policy))
-    }
-    found: dict[str, Any] = {
+    judged = active.judged(source.logits, source.views)
+    known = {name: thresholds.measured(judged, source.labels, which) for name, which in both}
+    here, changed = {}, None
+    if len(recent.ids) >= LEAST:
+        rows = replace(active.judged(recent.logits, recent.views), dark=recent.dark)
+        here = {name: thresholds.expected(rows, which) for name, which in both}
+        changed = _changed(recent, rows, active.policy, policy)
+    then = known["then"], here.get("then")
+    return {
         "map": active.map_id,
         "policy": active.policy_id,
-        "validation": {name: asdict(effect) for name, effect in validation.items()},
-        "here": None,
-        "objection": agreement.objection_to_policy(policy, validation["then"]),
-        "warning": agreement.rate_objection(validation["then"]),
+        "validation": {name: asdict(effect) for name, effect in known.items()},
+        "here": {name: asdict(effect) for name, effect in here.items()} or None,
+        "changed": changed,
+        "objection": agreement.objection_to_policy(policy, *then),
+        "warning": agreement.warning_of_missed(*then),
         "same": policy == active.policy,
     }
-    if len(recent.ids) >= LEAST:
-        rows = active.judged(recent.logits, recent.views)
-        rows = replace(rows, dark=recent.dark)
-        found["here"] = {
-            name: asdict(thresholds.expected(rows, which))
-            for name, which in (("now", active.policy), ("then", policy))
-        }
-        now, then = (rows.examined(which) for which in (active.policy, policy))
-        answers = then.answered & ~now.answered
-        referrals = now.answered & ~then.answered
-        order = np.argsort(-rows.malignant[:, 0])
-        found["changed"] = {
-            "newly_answered": int(answers.sum()),
-            "newly_referred": int(referrals.sum()),
-            "more_urgent": int((then.urgency < now.urgency).sum()),
-            "less_urgent": int((then.urgency > now.urgency).sum()),
-            # What was said of a hidden case is not told here either.
-            "examples": [int(recent.ids[i]) for i in order if answers[i] and not recent.hidden[i]][
-                :SHOWN
-            ],
-        }
-    return found
+
+
+def _changed(recent: Recent, rows: Judged, former: Policy, policy: Policy) -> dict[str, Any]:
+    """Count logged cases that another policy would treat otherwise, and name some."""
+    now, then = rows.examined(former), rows.examined(policy)
+    answers = then.answered & ~now.answered
+    order = np.argsort(-rows.malignant[:, 0])
+    # What was said of a hidden case is not told here either.
+    examples = [int(recent.ids[i]) for i in order if answers[i] and not recent.hidden[i]]
+    return {
+        "newly_answered": int(answers.sum()),
+        "newly_referred": int((now.answered & ~then.answered).sum()),
+        "more_urgent": int((then.urgency < now.urgency).sum()),
+        "less_urgent": int((then.urgency > now.urgency).sum()),
+        "examples": examples[:SHOWN],
+    }
 
 
 def propose(
@@ -101,63 +97,9 @@ def propose(
         return row.id
 
 
-def accept(
-    assistant: Assistant, policy_id: int, seen: int, agreement: Agreement, *, by: str
-) -> None:
-    """Bring a proposed policy into force, if activation ``seen`` is still the newest one."""
-    with assistant.store.reading() as session:
-        row = existing(session, PolicyRow, policy_id)
-        check_proposed(row, "Policy")
-    _still_inside(assistant, row, agreement)
-    with assistant.store.writing() as session:
-        row = existing(session, PolicyRow, policy_id)
-        active = check_seen(session, seen)
-        check_proposed(row, "Policy")
-        row.status, row.decided, row.decided_by = "accepted", db.now(), by
-        session.add(Activation(map_id=active.map_id, policy_id=policy_id, by=by))
-        audit.enter(
-            session, by, "policy accepted", {"policy": policy_id, "former": active.policy_id}
-        )
-
-
-def reject(assistant: Assistant, policy_id: int, *, by: str) -> None:
-    """Put a proposed policy aside."""
-    with assistant.store.writing() as session:
-        row = existing(session, PolicyRow, policy_id)
-        check_proposed(row, "Policy")
-        row.status, row.decided, row.decided_by = "rejected", db.now(), by
-        audit.enter(session, by, "policy rejected", {"policy": policy_id})
-
-
-def restore(
-    assistant: Assistant, policy_id: int, seen: int, agreement: Agreement, *, by: str
-) -> None:
-    """Bring a policy back that was in force before."""
-    with assistant.store.reading() as session:
-        row = existing(session, PolicyRow, policy_id)
-        if row.status != "accepted":
-            raise NotAcceptable(f"Policy {policy_id} was never in force; it was {row.status}.")
-    _still_inside(assistant, row, agreement)
-    with assistant.store.writing() as session:
-        active = check_seen(session, seen)
-        session.add(Activation(map_id=active.map_id, policy_id=policy_id, by=by))
-        audit.enter(
-            session, by, "policy restored", {"policy": policy_id, "former": active.policy_id}
-        )
-
-
-def former_policy(session: Session, active: Active) -> int | None:
-    """Return the policy that was in force before the current one."""
-    return session.scalar(
-        select(Activation.policy_id)
-        .where(Activation.policy_id != active.policy_id)
-        .order_by(Activation.id.desc())
-        .limit(1)
-    )
-
-
-def _still_inside(assistant: Assistant, row: PolicyRow, agreement: Agreement) -> None:
+def _objection_now(assistant: Assistant, row: PolicyRow, agreement: Agreement) -> str:
     """Object to a policy that is outside the range with the map that is in use now."""
-    objection = compare(assistant, Policy.model_validate(row.policy), agreement)["objection"]
-    if objection:
-        raise NotAcceptable(f"Policy {row.id} is outside the agreed range: {objection}")
+    return compare(assistant, Policy.model_validate(row.policy), agreement)["objection"]
+
+
+POLICIES = Kind("policy", PolicyRow, _objection_now)

@@ -13,6 +13,7 @@ In force are the map and the policy of the newest row of `Activation`; going bac
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -307,15 +308,20 @@ class Store:
         # Tables are rebuilt by an upgrade: references are checked at its end instead.
         self._engine = _engine(path, "OFF")
         with self.writing() as session:
-            older = self._prepare_schema(session)
-        if older:
+            unclean = self._prepare_schema(session)
+        if unclean:
             self._forget()
         self._engine.dispose()
         self._engine = _engine(path, "ON")
 
     def _prepare_schema(self, session: Session) -> bool:
-        """Create the tables, or bring those of an older version up to date; tell which."""
+        """Create the tables, or bring those of an older version up to date.
+
+        Returns whether dropped content of an older version may still be in the file. Such a version
+        counted its schema in ``user_version``, which is 0 in a record that was cleaned.
+        """
         connection = session.connection()
+        version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
         tables = set(
             connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
             .scalars()
@@ -324,9 +330,8 @@ class Store:
         if "alembic_version" in tables:
             found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
             if found == REVISION:
-                return False
+                return bool(version)
         elif "case" not in tables:
-            version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             if version:
                 raise RuntimeError(f"{self.path} was written by a newer version ({version}).")
             Row.metadata.create_all(connection)
@@ -374,11 +379,20 @@ class Store:
             raise
 
     def _forget(self) -> None:
-        """Write the file anew, so that what was dropped is not left in pages thought free."""
+        """Write the file anew, so that what was dropped is not left in pages thought free.
+
+        The mark is taken away last: whoever was stopped on the way does it when opened again.
+        """
         connection = self._engine.raw_connection()  # the only one outside any transaction
+        steps = ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA user_version = 0")
         try:
-            for command in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            for command in steps:
                 connection.cursor().execute(command)
+        except sqlite3.OperationalError as error:
+            raise StoreFull(
+                "The record was converted, but what an older version left in its file could not be "
+                "removed: the disk is full or not writable. Free some space and start again."
+            ) from error
         finally:
             connection.close()
 

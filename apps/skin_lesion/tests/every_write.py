@@ -1,7 +1,8 @@
 """Every write of the record, killed at every statement and on a disk that is full after some bytes.
 
 Run by `test_held.py` in a process of its own, which forks: ``python every_write.py DIRECTORY``.
-Each write is tried on a copy of one record. A line of JSON for each write says what was found.
+Each write is tried on a copy of one record; a record is also set up and converted from an older
+version in this way. A line of JSON for each write says what was found.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy as np
 from argon2 import PasswordHasher
 from sqlalchemy import event
 
-from temperance_skin_lesion import audit, clinic, intake, model, people, policies
+from temperance_skin_lesion import audit, changes, clinic, intake, model, people, policies
+from temperance_skin_lesion import store as db
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.decision import Policy
@@ -76,12 +78,14 @@ def writes(assistant):
         "open survey": lambda: clinic.open_survey(assistant),
         "add pictures": lambda: clinic.add_pictures(assistant, 2, [picture]),
         "propose map": lambda: clinic.propose(assistant, rows, None, WIDE, **proposed),
-        "accept map": lambda: clinic.accept(assistant, 2, now, by="ada"),
-        "reject map": lambda: clinic.reject(assistant, 2, by="ada"),
-        "restore map": lambda: clinic.restore(assistant, 3, now, by="ada"),
+        "accept map": lambda: changes.accept(assistant, clinic.MAPS, 2, now, WIDE, by="ada"),
+        "reject map": lambda: changes.reject(assistant, clinic.MAPS, 2, by="ada"),
+        "restore map": lambda: changes.restore(assistant, clinic.MAPS, 3, now, WIDE, by="ada"),
         "propose rules": lambda: policies.propose(assistant, other, WIDE, by="ada"),
-        "accept rules": lambda: policies.accept(assistant, 2, now, WIDE, by="ada"),
-        "reject rules": lambda: policies.reject(assistant, 2, by="ada"),
+        "accept rules": lambda: changes.accept(
+            assistant, policies.POLICIES, 2, now, WIDE, by="ada"
+        ),
+        "reject rules": lambda: changes.reject(assistant, policies.POLICIES, 2, by="ada"),
         "add account": lambda: people.add(store, "bob", "reader", PASSWORD, "ada"),
         "change account": lambda: people.change(store, "ada", "ada", role="reader"),
         "log in": lambda: people.log_in(store, "ada", PASSWORD, "127.0.0.1"),
@@ -165,22 +169,30 @@ def tried(base, place, name, before, hinder):
     return status, content_of(place, before)
 
 
+def killing(number, events):
+    """Return a function that listens to an engine; the process is killed at one of its events."""
+    count = 0
+
+    def one(*_args):
+        nonlocal count
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def listen(engine):
+        for name in events:
+            event.listen(engine, name, one)
+        return engine
+
+    return listen
+
+
+STATEMENTS = ("before_cursor_execute", "commit")
+
+
 def killed_at(number):
     """Kill the process before its statement of that number, commits included."""
-
-    def hinder(assistant):
-        count = 0
-
-        def one(*_args):
-            nonlocal count
-            count += 1
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        event.listen(assistant.store._engine, "before_cursor_execute", one)
-        event.listen(assistant.store._engine, "commit", one)
-
-    return hinder
+    return lambda assistant: killing(number, STATEMENTS)(assistant.store._engine)
 
 
 def full_after(bytes_left):
@@ -192,6 +204,113 @@ def full_after(bytes_left):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     return hinder
+
+
+OLD = Path(__file__).parent / "data" / "record_schema_2.sql"
+NAME = b"Jane Doe"
+
+
+def older(directory):
+    """Write a record as the first version did, which kept the names of files."""
+    with sqlite3.connect(directory / "assistant.sqlite3") as connection:
+        connection.executescript(OLD.read_text("utf-8"))
+        connection.execute('ALTER TABLE "case" ADD COLUMN name VARCHAR NOT NULL DEFAULT "x"')
+        connection.execute('UPDATE "case" SET name = ?', (f"{NAME.decode()}.jpg",))
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+
+def schema_of(directory):
+    """What the record says of itself, and its number of cases; None before there is any table."""
+    path = directory / "assistant.sqlite3"
+    if not path.exists():
+        return None
+    with sqlite3.connect(path) as connection:
+        if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+            raise AssertionError("integrity")
+        schema = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+        cases = schema and connection.execute('SELECT count(*) FROM "case"').fetchone()
+    connection.close()
+    return (schema, cases) if schema else None
+
+
+def opened_anew(base, place, hinder):
+    """Open a copy of a record in a child that is hindered, and then without hindrance.
+
+    Returns how the child ended and what is wrong afterwards.
+    """
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(base, place)
+    before = schema_of(place)
+    child = os.fork()
+    if not child:
+        code = WRONG
+        try:
+            hinder(place)
+            opened(place)
+            code = DONE
+        except StoreFull as error:
+            code = FULL if "disk is full" in str(error) else WRONG
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    between = schema_of(place)
+    opened(place).store.close()
+    after = schema_of(place)
+    wrong = [] if between in (before, after) else ["half of the record was converted"]
+    if before and before[1] != after[1]:
+        wrong.append("cases were lost")
+    if any(NAME in path.read_bytes() for path in place.glob("assistant.sqlite3*")):
+        wrong.append("a name was kept")
+    store = Store(place / "assistant.sqlite3")
+    wrong += audit.verify(audit.lines(store))[2]
+    store.close()
+    return status, wrong
+
+
+def kill_while_opening(number):
+    """Kill the process at its statement or connection of that number while it opens a record."""
+
+    def hinder(_place):
+        listen, engine = killing(number, (*STATEMENTS, "checkout")), db._engine
+        db._engine = lambda *given: listen(engine(*given))
+
+    return hinder
+
+
+def full_while_opening(bytes_left):
+    """Let no file grow beyond the record and so many bytes more."""
+
+    def hinder(place):
+        path = place / "assistant.sqlite3"
+        limit = (path.stat().st_size if path.exists() else 0) + bytes_left
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return hinder
+
+
+def openings(directory):
+    """Set up a new record and convert an old one, hindered everywhere."""
+    for name in ("set up", "convert"):
+        base = directory / name.replace(" ", "-")
+        base.mkdir()
+        if name == "convert":
+            older(base)
+        found = {"write": name, "killed": 0, "full": 0, "wrong": []}
+        for number in range(1, 1000):
+            status, wrong = opened_anew(base, directory / "try", kill_while_opening(number))
+            found["wrong"] += [f"killed at {number}: {one}" for one in wrong]
+            if not os.WIFSIGNALED(status):
+                found["wrong"] += [f"not killed, and status {status}"] if status != DONE else []
+                break
+            found["killed"] += 1
+        for bytes_left in (0, 8400, 100_000):
+            status, wrong = opened_anew(base, directory / "try", full_while_opening(bytes_left))
+            found["wrong"] += [f"{bytes_left} bytes left: {one}" for one in wrong]
+            found["full"] += os.waitstatus_to_exitcode(status) == FULL
+            if os.waitstatus_to_exitcode(status) not in {FULL, DONE}:
+                found["wrong"].append(f"{bytes_left} bytes left: status {status}")
+        print(json.dumps(found), flush=True)
 
 
 def main(directory):
@@ -224,3 +343,4 @@ def main(directory):
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    openings(Path(sys.argv[1]))

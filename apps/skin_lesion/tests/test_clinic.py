@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 import temperance as tp
-from temperance_skin_lesion import clinic
+from temperance_skin_lesion import changes, clinic
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import load_map
 from temperance_skin_lesion.classes import CODES
@@ -34,6 +34,22 @@ def survey(assistant, shifted):
             rows = [z.tolist()] * 9
             session.add(SurveyImage(survey_id=survey_id, sha256=f"{i:064x}", logits=rows))
     return survey_id
+
+
+@pytest.fixture
+def nevi(assistant, model):
+    """A survey of a clinic that sees hardly anything but nevi, and how much of each."""
+    rng = np.random.default_rng(0)
+    weight = np.where(model.source.labels == 1, 1.0, 0.02)
+    rows = rng.choice(len(weight), 400, p=weight / weight.sum())
+    logits = model.source.logits[rows] + rng.normal(0, 2, (400, len(CODES)))
+    survey_id = clinic.open_survey(assistant)
+    with assistant.store.writing() as session:
+        for i, z in enumerate(logits):
+            found = [z.tolist()] * 9
+            session.add(SurveyImage(survey_id=survey_id, sha256=f"{i:064x}", logits=found))
+    counts = np.bincount(model.source.labels[rows], minlength=len(CODES)) + 1
+    return survey_id, counts / counts.sum()
 
 
 def mix(labels):
@@ -63,7 +79,7 @@ def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey,
     assert 0 < low < high < 1
     with assistant.store.reading() as session:
         before = assistant.active(session).probabilities(logits)
-    clinic.accept(assistant, map_id, activation(assistant), by="test")
+    changes.accept(assistant, clinic.MAPS, map_id, activation(assistant), Agreement(), by="test")
     with assistant.store.reading() as session:
         after = assistant.active(session).probabilities(logits)
     errors = [tp.metrics.ece(tp.from_probabilities(p), labels) for p in (before, after)]
@@ -102,8 +118,83 @@ def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, sh
     map_id = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), narrow, by="test")
     assert "outside the agreed range 0.9 to 1.1" in shown(assistant, map_id).summary["objection"]
     assert shown(assistant, map_id).status == "outside"
-    with pytest.raises(clinic.NotAcceptable, match="outside the range"):
-        clinic.accept(assistant, map_id, activation(assistant), by="test")
+    with pytest.raises(changes.NotAcceptable, match="outside the range"):
+        changes.accept(
+            assistant, clinic.MAPS, map_id, activation(assistant), Agreement(), by="test"
+        )
+
+
+def test_a_map_with_which_the_rules_miss_melanomas_is_outside(assistant, nevi, model, client):
+    """Calibrated for a clinic of nevi, melanoma is so improbable that the rules answer it."""
+    from temperance_skin_lesion.decision import Policy, decide
+
+    survey, prior = nevi
+    map_id = clinic.propose_from_survey(assistant, survey, prior, Agreement(), by="test")
+    row = shown(assistant, map_id)
+    fitted = load_map(row.artefact)
+    assert not Agreement().objection_to_map(fitted, 400)  # the numbers of the map are inside
+    melanomas = model.source.labels == CODES.index("mel")
+    views = fitted.predict_proba(model.source.views[melanomas].reshape(-1, len(CODES)))
+    views = views.reshape(-1, 8, len(CODES)).argmax(axis=2)
+    p = fitted.predict_proba(model.source.logits[melanomas])
+    agree = (views == p.argmax(axis=1)[:, None]).sum(axis=1)
+    said = [decide(q, Policy(), agreement=int(n)) for q, n in zip(p, agree, strict=True)]
+    missed = np.mean([d.answered and d.predicted != CODES.index("mel") for d in said])
+    assert missed > 0.2
+    assert row.status == "outside"
+    assert f"{100 * missed:.1f} % of the melanomas among 1,685" in row.summary["objection"]
+    assert "Stricter rules" in row.summary["objection"]
+    with pytest.raises(changes.NotAcceptable, match="outside the range"):
+        changes.accept(
+            assistant, clinic.MAPS, map_id, activation(assistant), Agreement(), by="test"
+        )
+    page = client.get(f"/calibrations/{map_id}", headers={"Accept": "text/html"}).text
+    assert "Too many missed melanomas." in page
+    assert "/accept" not in page
+
+
+def test_a_map_is_judged_by_the_rules_in_force_when_it_is_accepted(assistant, nevi):
+    """Strict rules allow a map; when they are gone, they do not, and nor does going back to it."""
+    from temperance_skin_lesion import policies
+    from temperance_skin_lesion.decision import Policy
+
+    strict = Policy(melanoma_ceiling=0.0, threshold=0.99, melanoma_threshold=0.99)
+    number = policies.propose(assistant, strict, Agreement(), by="test")
+    changes.accept(
+        assistant, policies.POLICIES, number, activation(assistant), Agreement(), by="test"
+    )
+    survey, prior = nevi
+    maps = [
+        clinic.propose_from_survey(assistant, survey, prior, Agreement(), by="test")
+        for _ in range(2)
+    ]
+    assert [shown(assistant, one).status for one in maps] == ["proposed", "proposed"]
+    changes.accept(assistant, clinic.MAPS, maps[0], activation(assistant), Agreement(), by="test")
+    changes.restore(assistant, clinic.MAPS, 1, activation(assistant), Agreement(), by="test")
+    changes.restore(assistant, policies.POLICIES, 1, activation(assistant), Agreement(), by="test")
+    for decide, one in ((changes.accept, maps[1]), (changes.restore, maps[0])):
+        with pytest.raises(changes.NotAcceptable, match="of the melanomas among"):
+            decide(assistant, clinic.MAPS, one, activation(assistant), Agreement(), by="test")
+
+
+def test_melanomas_that_are_expected_to_be_missed_are_warned_of():
+    """A share that is expected here is a reason to warn, and to refuse where it is certain."""
+    from temperance_skin_lesion.thresholds import Effect
+
+    def effect(missed):
+        return Effect(400, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
+
+    agreed, fine = Agreement(missed_rate=0.05), effect((0.01, 0.0, 0.04))
+    for missed, warned, refused in (
+        ((0.04, 0.0, 0.3), False, False),
+        ((0.06, 0.0, 0.3), True, False),
+        ((0.4, 0.06, 0.8), True, True),
+    ):
+        here = effect(missed)
+        assert bool(agreed.warning_of_missed(fine, here)) is warned
+        assert bool(agreed.objection_to_missed(fine, here)) is refused
+    assert "40 % of the melanomas among 400" in agreed.objection_to_missed(fine, here)
+    assert not agreed.warning_of_missed(fine, None)
 
 
 @pytest.mark.parametrize(
@@ -188,14 +279,14 @@ def test_cases_of_the_log_become_a_proposal(client, lesions, as_files):
 def test_a_proposal_equal_to_the_map_in_use_offers_nothing(assistant, survey, shifted):
     wide = Agreement(temperature=(0.5, 10), bias=10)
     first = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
-    clinic.accept(assistant, first, activation(assistant), by="test")
+    changes.accept(assistant, clinic.MAPS, first, activation(assistant), Agreement(), by="test")
     again = clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
     row = shown(assistant, again)
     assert row.status == "same"
     assert row.summary["largest_change"] < clinic.SAME
     assert row.summary["compared_with"] == first
-    with pytest.raises(clinic.NotAcceptable, match="the same as what is in force"):
-        clinic.accept(assistant, again, activation(assistant), by="test")
+    with pytest.raises(changes.NotAcceptable, match="the same as what is in force"):
+        changes.accept(assistant, clinic.MAPS, again, activation(assistant), Agreement(), by="test")
 
 
 def test_a_comparison_is_with_the_map_in_use(assistant, survey, shifted):

@@ -27,7 +27,7 @@ def test_every_write_is_whole_or_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == 16
+    assert len(found) == 18
     assert {one["write"]: one["wrong"] for one in found if one["wrong"]} == {}
     assert all(one["killed"] >= 2 for one in found)
     assert all(one["full"] >= 1 for one in found)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
-from temperance_skin_lesion import clinic, monitor, policies
+from temperance_skin_lesion import changes, clinic, monitor, policies
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.decision import Costs, Policy
@@ -115,7 +115,7 @@ def test_pictures_that_are_never_answered_count_as_referred(assistant, model):
         recent = monitor.recent(session, model.id)
     number = clinic.propose_from_cases(assistant, recent, None, wide, by="x")
     with assistant.store.reading() as session:
-        row = clinic.existing(session, clinic.MapRow, number)
+        row = changes.existing(session, clinic.MapRow, number)
         assert len(clinic.survey_rows(session, row.survey_id).logits) == 170
     assert (row.summary["rows"], row.summary["dark"]) == (170, 20)
     after = row.summary["changes"]["after"]
@@ -128,7 +128,7 @@ def test_a_proposal_needs_a_picture_that_may_be_answered(assistant, model):
     record(assistant, model.source.logits[:40], qualities=[QUALITIES["dark"]] * 40)
     with assistant.store.reading() as session:
         recent = monitor.recent(session, model.id)
-    with pytest.raises(clinic.NotAcceptable, match="no pictures to calibrate on"):
+    with pytest.raises(changes.NotAcceptable, match="no pictures to calibrate on"):
         clinic.propose_from_cases(assistant, recent, None, Agreement(), by="x")
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
+from temperance_skin_lesion import audit
 from temperance_skin_lesion.classes import CLASSES, CODES
+from temperance_skin_lesion.store import Case
 
 HTML = {"Accept": "text/html"}
 
@@ -136,7 +139,8 @@ def test_every_sentence_about_the_calibration_in_use_is_true(browser, assistant)
     assert "not yet for this clinic" in start
     assert "knows nothing of this clinic" in browser.get("/clinic").text
     # As if a map of this clinic had been accepted.
-    from temperance_skin_lesion import clinic
+    from temperance_skin_lesion import changes, clinic
+    from temperance_skin_lesion.agreement import Agreement
     from temperance_skin_lesion.store import MapRow
 
     with assistant.store.writing() as session:
@@ -154,11 +158,33 @@ def test_every_sentence_about_the_calibration_in_use_is_true(browser, assistant)
         session.add(row)
         session.flush()
         number = row.id
-    clinic.accept(assistant, number, active.activation, by="x")
+    changes.accept(assistant, clinic.MAPS, number, active.activation, Agreement(), by="x")
     start = " ".join(browser.get("/").text.split())
     assert "calibrated for this clinic, from 321 unlabelled pictures" in start
     assert "not yet" not in start
     assert "Fitted to 321 unlabelled pictures of this clinic" in browser.get("/clinic").text
+
+
+def test_letters_have_the_sizes_of_one_scale():
+    from temperance_skin_lesion import web
+
+    style = (Path(web.__file__).parent / "static" / "style.css").read_text("utf-8")
+    scale = dict(re.findall(r"--(tiny|small|text|large|title|number): ([.\d]+)rem;", style))
+    assert len(scale) == 6
+    assert set(re.findall(r"font-size: ([^;]+);", style)) == {f"var(--{name})" for name in scale}
+
+
+def test_a_case_says_in_words_whether_its_picture_is_fit(browser, assistant, lesions, as_files):
+    browser.post("/", files=as_files(lesions(1)))
+    assert "Fit to be judged" in browser.get("/cases/1").text
+    with assistant.store.reading() as session:
+        facts = audit.case_facts(session.get(Case, 1))
+    blurred = facts["quality"] | {"sharpness": 0.001}
+    with assistant.store.writing() as session:
+        session.add(Case(**facts | {"id": 2, "sha256": "0" * 64, "quality": blurred}))
+    page = browser.get("/cases/2").text
+    assert "Fit to be judged" not in page
+    assert "The picture is blurred" in page
 
 
 def test_jargon_is_kept_to_the_details(browser, lesions, as_files):

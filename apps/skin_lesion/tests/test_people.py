@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 from contextlib import contextmanager
 
@@ -143,6 +144,39 @@ def test_roles_may_do_what_they_may(staffed, lesions, as_files):
         accepted = approver.post(f"{place}/accept", json=seen)
         assert accepted.json()["decided_by"] == "approver"
         assert approver.get("/api/v1/active").json()["by"] == "approver"
+
+
+def test_every_operation_asks_for_its_role(staffed):
+    """Of the application's own list of routes, so that none is forgotten."""
+    from temperance_skin_lesion.web import api, pages
+
+    routes = [
+        (method, route.path.replace("{place}", "rules").replace("{verb}", "accept"))
+        for router in (api.router, pages.router)
+        for route in router.routes
+        for method in route.methods
+    ]
+    routes = [(method, re.sub(r"{\w+}", "1", path)) for method, path in routes]
+    way_in = {"/login", "/logout", "/api/v1/login"}
+    writes = [path for method, path in routes if method != "GET" and path not in way_in]
+    reads = [path for method, path in routes if method == "GET" and path not in way_in]
+    decisions = {path for path in writes if path.endswith(("/accept", "/reject", "/restore"))}
+    assert len(writes) > 20
+    assert len(reads) > 25
+    assert len(decisions) == 7
+    with httpx.Client(base_url=staffed, timeout=60) as nobody:
+        for path in writes:
+            assert nobody.post(path).status_code == 401, path
+        for path in (path for path in reads if not path.startswith("/static/")):
+            assert nobody.get(path).status_code in {303, 401}, path
+    with entered(staffed, "reader") as reader:
+        assert {path for path in writes if reader.post(path).status_code != 403} == set()
+        closed = {path for path in reads if reader.get(path).status_code not in {200, 404}}
+        assert closed == {"/api/v1/audit/export"}
+    with entered(staffed, "clinician") as clinician:
+        assert {path for path in writes if clinician.post(path).status_code == 403} == decisions
+    with entered(staffed, "approver") as approver:
+        assert {path for path in writes if approver.post(path).status_code == 403} == set()
 
 
 def test_a_closed_account_is_out_at_once(assistant, staffed):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from temperance_skin_lesion import policies, thresholds
+from temperance_skin_lesion import changes, policies, thresholds
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Judged
 from temperance_skin_lesion.decision import Policy, decide
@@ -57,10 +57,13 @@ def test_unsafe_rules_cannot_come_into_force(client, lesions, as_files):
         ({"threshold": 0.49}, "An answer would need only 0.49"),
         ({"melanoma_threshold": 0.69, "threshold": 0.6}, "answer melanoma would need only 0.69"),
         ({"melanoma_ceiling": 0.06}, "excluded up to 0.06"),
-        ({"agreement": 5}, "Only 5 orientations"),
-        ({"urgent_melanoma": 0.41}, "urgent only from 0.41"),
-        ({"costs": {"missed_melanoma": 49}}, "A missed melanoma would cost 49"),
-        ({"costs": {"missed_malignancy": 14}}, "A missed malignancy would cost 14"),
+        ({"agreement": 5}, "must agree would be only 5"),
+        ({"urgent_melanoma": 0.41}, "Melanoma would be urgent only from 0.41"),
+        ({"urgent_malignant": 0.71}, "A malignant lesion would be urgent only from 0.71"),
+        ({"soon_malignant": 0.31}, "A malignant lesion would be soon only from 0.31"),
+        ({"costs": {"missed_melanoma": 49}}, "A missed melanoma would cost only 49"),
+        ({"costs": {"missed_malignancy": 14}}, "Another missed malignancy would cost only 14"),
+        ({"costs": {"referral": 10.1}}, "A referral would cost 10.1"),
     ],
 )
 def test_every_bound_binds(assistant, change, word):
@@ -145,7 +148,9 @@ def test_of_ten_who_accept_at_once_one_is_obeyed_and_nine_are_told(assistant):
     def accept(policy_id):
         barrier.wait()
         try:
-            policies.accept(assistant, policy_id, activation, Agreement(), by="test")
+            changes.accept(
+                assistant, policies.POLICIES, policy_id, activation, Agreement(), by="test"
+            )
         except Conflict as conflict:
             return str(conflict)
         return "accepted"
@@ -165,9 +170,9 @@ def test_a_new_map_in_the_meantime_is_a_conflict_too(assistant):
     policy_id = policies.propose(assistant, Policy(threshold=0.8), Agreement(), by="test")
     with assistant.store.reading() as session:
         before = assistant.active(session).activation
-    clinic.restore(assistant, 1, before, by="test")
+    changes.restore(assistant, clinic.MAPS, 1, before, Agreement(), by="test")
     with pytest.raises(Conflict, match="in the meantime"):
-        policies.accept(assistant, policy_id, before, Agreement(), by="test")
+        changes.accept(assistant, policies.POLICIES, policy_id, before, Agreement(), by="test")
 
 
 def test_a_comparison_counts_what_the_rules_do_to_logged_cases(

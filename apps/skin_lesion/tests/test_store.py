@@ -17,8 +17,9 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 from sqlalchemy import select
 
-from temperance_skin_lesion import clinic, intake
+from temperance_skin_lesion import changes, clinic, intake
 from temperance_skin_lesion import store as db
+from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.store import Activation, Case, Conflict, MapRow, Store, StoreFull
 
@@ -32,14 +33,14 @@ def pictures(contents):
     return [intake.read(content, "a.jpg") for content in contents]
 
 
-def proposed(assistant, **changes):
+def proposed(assistant, **facts):
     """Put a copy of the map in use on record as a proposal."""
     with assistant.store.writing() as session:
         now = assistant.active(session).map_row
         copied = {
             c: getattr(now, c) for c in ("origin", "model", "artefact", "summary", "reference")
         }
-        row = MapRow(**copied | {"verdict": "improved", "report": "", "by": "test"} | changes)
+        row = MapRow(**copied | {"verdict": "improved", "report": "", "by": "test"} | facts)
         session.add(row)
         session.flush()
         return row.id
@@ -117,7 +118,7 @@ def test_of_two_people_who_accept_at_once_one_is_told(assistant):
     def accept(map_id):
         barrier.wait()
         try:
-            clinic.accept(assistant, map_id, seen, by="test")
+            changes.accept(assistant, clinic.MAPS, map_id, seen, Agreement(), by="test")
         except Conflict as conflict:
             return str(conflict)
         return "accepted"
@@ -126,7 +127,7 @@ def test_of_two_people_who_accept_at_once_one_is_told(assistant):
         said = list(people.map(accept, maps))
     assert said.count("accepted") == 1
     winner = maps[said.index("accepted")]
-    assert all(f"map {winner} with policy 1" in text for text in said if text != "accepted")
+    assert all(f"calibration {winner} with rules 1" in text for text in said if text != "accepted")
     with assistant.store.reading() as session:
         assert assistant.active(session).map_id == winner
         accepted = select(MapRow.id).where(MapRow.status == "accepted", MapRow.id.in_(maps))
@@ -136,18 +137,22 @@ def test_of_two_people_who_accept_at_once_one_is_told(assistant):
 def test_the_former_map_is_one_step_away_and_history_stays(assistant):
     first = 1
     second = proposed(assistant)
-    clinic.accept(assistant, second, newest_activation(assistant), by="test")
+    changes.accept(
+        assistant, clinic.MAPS, second, newest_activation(assistant), Agreement(), by="test"
+    )
     with assistant.store.reading() as session:
-        assert clinic.former_map(session, assistant.active(session)) == first
-    clinic.restore(assistant, first, newest_activation(assistant), by="test")
+        assert changes.former(session, clinic.MAPS, assistant.active(session)) == first
+    changes.restore(
+        assistant, clinic.MAPS, first, newest_activation(assistant), Agreement(), by="test"
+    )
     with assistant.store.reading() as session:
         assert assistant.active(session).map_id == first
-        assert clinic.former_map(session, assistant.active(session)) == second
+        assert changes.former(session, clinic.MAPS, assistant.active(session)) == second
         assert session.scalars(select(Activation.map_id).order_by(Activation.id)).all() == [1, 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("facts", "word"),
     [
         ({"status": "refused"}, "refused by the calibration"),
         ({"status": "outside"}, "outside the range"),
@@ -155,19 +160,25 @@ def test_the_former_map_is_one_step_away_and_history_stays(assistant):
         ({"model": "another"}, "made for the model another"),
     ],
 )
-def test_a_map_that_must_not_be_used_cannot_be_accepted(assistant, changes, word):
-    map_id = proposed(assistant, **changes)
-    with pytest.raises(clinic.NotAcceptable, match=word):
-        clinic.accept(assistant, map_id, newest_activation(assistant), by="test")
+def test_a_map_that_must_not_be_used_cannot_be_accepted(assistant, facts, word):
+    map_id = proposed(assistant, **facts)
+    with pytest.raises(changes.NotAcceptable, match=word):
+        changes.accept(
+            assistant, clinic.MAPS, map_id, newest_activation(assistant), Agreement(), by="test"
+        )
 
 
 def test_a_decision_is_final(assistant):
     map_id = proposed(assistant)
-    clinic.reject(assistant, map_id, by="test")
+    changes.reject(assistant, clinic.MAPS, map_id, by="test")
     with pytest.raises(Conflict, match="was rejected already"):
-        clinic.accept(assistant, map_id, newest_activation(assistant), by="test")
-    with pytest.raises(clinic.NotAcceptable, match="never in use"):
-        clinic.restore(assistant, map_id, newest_activation(assistant), by="test")
+        changes.accept(
+            assistant, clinic.MAPS, map_id, newest_activation(assistant), Agreement(), by="test"
+        )
+    with pytest.raises(changes.NotAcceptable, match="never in force"):
+        changes.restore(
+            assistant, clinic.MAPS, map_id, newest_activation(assistant), Agreement(), by="test"
+        )
 
 
 def test_cases_written_by_two_processes_at_once_are_all_there(assistant, lesions):
@@ -189,9 +200,10 @@ def test_another_model_starts_with_its_own_map_and_the_rules_in_force(assistant)
         after = type(assistant)(other, assistant.store).active(session)
     assert after.map_row.model == other.id != before.map_row.model
     assert after.policy_id == before.policy_id
-    with pytest.raises(clinic.NotAcceptable, match="made for the model"):
-        clinic.restore(
-            type(assistant)(other, assistant.store), before.map_id, after.activation, by="test"
+    another = type(assistant)(other, assistant.store)
+    with pytest.raises(changes.NotAcceptable, match="made for the model"):
+        changes.restore(
+            another, clinic.MAPS, before.map_id, after.activation, Agreement(), by="test"
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
-from temperance_skin_lesion import clinic, monitor, weeks
+from temperance_skin_lesion import changes, clinic, monitor, weeks
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.store import Case, DiagnosisRow
@@ -139,11 +139,11 @@ def test_a_clinic_is_compared_with_the_pictures_of_its_own_calibration(assistant
     wide = Agreement(temperature=(0.1, 100), bias=100)
     number = clinic.propose_from_cases(assistant, recent, None, wide, by="x")
     with assistant.store.reading() as session:
-        assert clinic.existing(session, clinic.MapRow, number).survey_id is not None
+        assert changes.existing(session, clinic.MapRow, number).survey_id is not None
         assert len(clinic.survey_rows(session, 1).logits) == len(recent.ids) == 450
     with assistant.store.writing() as session:  # whatever was said of it, it is in use now
-        clinic.existing(session, clinic.MapRow, number).status = "accepted"
-    clinic.restore(assistant, number, active.activation, by="x")
+        changes.existing(session, clinic.MapRow, number).status = "accepted"
+    changes.restore(assistant, clinic.MAPS, number, active.activation, wide, by="x")
     assert all(week.state == "steady" for week in found(assistant))
 
 

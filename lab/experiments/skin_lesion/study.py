@@ -10,6 +10,10 @@ lesions drawn at random. Beside each stands what these diagnoses measure alone. 
 here, so every interval can be compared with the truth. The record holds, over repeated draws, the
 share of 90 % intervals that hold the truth, their mean width, and the mean distance of the estimate
 from the truth.
+
+It also holds what the rules of a new installation would do with a calibration made for the clinic:
+the share of the melanomas that they answer as something else, on the labelled sites and at the
+clinic, and what the agreement objects.
 """
 
 from __future__ import annotations
@@ -23,9 +27,11 @@ import numpy as np
 from run import HERE, load, write
 
 import temperance as tp
-from temperance_skin_lesion import study
+from temperance_skin_lesion import study, thresholds
+from temperance_skin_lesion.agreement import Agreement
+from temperance_skin_lesion.assistant import Judged
 from temperance_skin_lesion.classes import MALIGNANT, MELANOMA
-from temperance_skin_lesion.decision import Policy, examine
+from temperance_skin_lesion.decision import ORIENTATIONS, Policy, examine
 from temperance_skin_lesion.store import Case
 
 LABELS = (0, 10, 30, 100, 300)
@@ -71,6 +77,28 @@ def truth_of(lesions: list[study.Lesion]) -> dict[str, float]:
     }
 
 
+def calibrated(site: Any, prior: Any) -> dict[str, Any]:
+    """Return what the rules of a new installation do with a calibration for the clinic."""
+    cal = tp.calibrate(site.logits, prior=prior, source=site.source)
+
+    def judged(z: Any) -> Judged:
+        # These logits are of upright pictures: all orientations agree.
+        return Judged(cal.map.predict_proba(z), np.full(len(z), ORIENTATIONS), np.empty(0))
+
+    known = thresholds.measured(judged(site.source[0]), site.source[1], Policy())
+    here = thresholds.measured(judged(site.logits), site.labels, Policy())
+    expected = thresholds.expected(judged(site.logits), Policy())
+    agreed = Agreement()
+    return {
+        "verdict": cal.verdict,
+        "missed_before": known.missed[0],
+        "missed_expected": expected.missed[0],
+        "missed_here": here.missed[0],
+        "objection": agreed.objection_to_map(cal.map, len(site.logits))
+        or agreed.objection_to_missed(known, expected),
+    }
+
+
 def replay(name: str, repeats: int) -> dict[str, Any]:
     """Return how estimates and measurements of one clinic compare with the truth."""
     site = load(name, HERE / "logits")
@@ -87,6 +115,11 @@ def replay(name: str, repeats: int) -> dict[str, Any]:
     stated = known_of(site, tp.about(site.mix_here, rows=100))
     found = study.estimate(lesions, [], stated).shares
     record["mix_stated"] = compared([found], truth)
+    record["calibrated"] = {
+        "roughly": calibrated(site, tp.about(site.mix_here, rows=100)),
+        "counted": calibrated(site, site.mix_here),
+        "not known": calibrated(site, None),
+    }
     for n in LABELS:
         kept: dict[str, list[Any]] = {"estimated": [], "measured": []}
         for seed in range(repeats if n else 1):

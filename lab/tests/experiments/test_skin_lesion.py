@@ -166,6 +166,16 @@ def test_the_server_held_the_load_without_an_error():
     assert record["cases_recorded"] == record["requests"] > 0
 
 
+def test_what_the_manual_says_of_maps_that_hide_melanomas_is_so():
+    """What cannot be accepted answers most melanomas as something else; what can, hardly any."""
+    clinics = record_of("study")["clinics"]
+    found = {(site, mix): one for site in SITES for mix, one in clinics[site]["calibrated"].items()}
+    refused = [key for key, one in found.items() if one["objection"]]
+    assert refused == [("vidir_molemax", "counted")]
+    for key, one in found.items():
+        assert one["missed_here"] > 0.5 if key in refused else one["missed_here"] < 0.05
+
+
 def test_what_the_manual_says_of_the_study_is_so():
     """With the mix stated every interval holds; ten diagnoses mend the accuracy elsewhere."""
     clinics = record_of("study")["clinics"]

@@ -17,6 +17,7 @@ from sqlalchemy import select
 import temperance as tp
 from temperance_skin_lesion import (
     audit,
+    changes,
     clinic,
     intake,
     monitor,
@@ -93,13 +94,20 @@ class Rule(BaseModel):
 class DiagnosisOut(BaseModel):
     """A later diagnosis of the lesion; a null code takes the former one back."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     id: int
-    case: int
+    case: int = Field(validation_alias="case_id")
     at: str
     by: str
     code: str | None
     other: str
     source: str
+
+
+SAME = ("id", "created", "by", "sha256", "lesion", "site", "camera", "width", "height")
+SAME += ("kept", "repeats", "model", "quality")
+"""Columns of a case that the interface shows as they are."""
 
 
 class CaseOut(BaseModel):
@@ -160,23 +168,11 @@ class CaseOut(BaseModel):
         elif case.rule == FOREIGN:
             facts |= {"malignant": None, "probabilities": None, "raw": None, "predicted": None}
         return cls(
-            id=case.id,
-            created=case.created,
-            by=case.by,
-            sha256=case.sha256,
-            lesion=case.lesion,
-            site=case.site,
-            camera=case.camera,
-            width=case.width,
-            height=case.height,
-            kept=case.kept,
-            repeats=case.repeats,
+            **{name: getattr(case, name) for name in SAME},
             hidden=hidden,
-            model=case.model,
             map=case.map_id,
             policy=case.policy_id,
-            quality=case.quality,
-            diagnosis=diagnosis_out(known) if known else None,
+            diagnosis=DiagnosisOut.model_validate(known) if known else None,
             **facts,
             **more,
         )
@@ -247,6 +243,8 @@ class Mix(BaseModel):
 class MapOut(BaseModel):
     """A calibration map."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     id: int
     created: str
     by: str
@@ -256,12 +254,19 @@ class MapOut(BaseModel):
     decided: str | None
     decided_by: str | None
     model: str
-    active: bool
+    active: bool = False
     summary: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: MapRow, active: int) -> MapOut:
+        """Describe a row beside the one in use."""
+        return cls.model_validate(row).model_copy(update={"active": row.id == active})
 
 
 class PolicyOut(BaseModel):
     """A policy with its comparison."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: int
     created: str
@@ -273,7 +278,12 @@ class PolicyOut(BaseModel):
     status: str
     decided: str | None
     decided_by: str | None
-    active: bool
+    active: bool = False
+
+    @classmethod
+    def of(cls, row: PolicyRow, active: int) -> PolicyOut:
+        """Describe a row beside the one in force."""
+        return cls.model_validate(row).model_copy(update={"active": row.id == active})
 
 
 class Seen(BaseModel):
@@ -478,7 +488,7 @@ def attachment(lines: Iterator[str], kind: str, name: str) -> StreamingResponse:
 def get_case(assistant: Service, case_id: Key) -> CaseOut:
     """Return one case."""
     with assistant.store.reading() as session:
-        case = clinic.existing(session, Case, case_id)
+        case = changes.existing(session, Case, case_id)
         known = db.newest_diagnoses(session, [case.lesion])
     return CaseOut.of(case, known.get(case.lesion))
 
@@ -487,7 +497,7 @@ def get_case(assistant: Service, case_id: Key) -> CaseOut:
 def get_picture(assistant: Service, case_id: Key, preview: bool = False) -> Response:
     """Return the picture of a case, or its centre square, if the server keeps pictures."""
     with assistant.store.reading() as session:
-        case = clinic.existing(session, Case, case_id)
+        case = changes.existing(session, Case, case_id)
     path = assistant.keep / f"{case.sha256}.{case.kept}" if assistant.keep and case.kept else None
     if path is None or not path.is_file():
         raise HTTPException(404, f"The picture of case {case_id} is not kept.")
@@ -501,20 +511,20 @@ def get_picture(assistant: Service, case_id: Key, preview: bool = False) -> Resp
 def list_diagnoses(assistant: Service, case_id: Key) -> list[DiagnosisOut]:
     """Return all diagnoses of the lesion of a case, newest first."""
     with assistant.store.reading() as session:
-        case = clinic.existing(session, Case, case_id)
+        case = changes.existing(session, Case, case_id)
         rows = session.scalars(
             select(DiagnosisRow)
             .where(DiagnosisRow.lesion == case.lesion)
             .order_by(DiagnosisRow.id.desc())
         )
-        return [diagnosis_out(row) for row in rows]
+        return [DiagnosisOut.model_validate(row) for row in rows]
 
 
 @router.post("/cases/{case_id}/diagnoses", tags=["cases"], status_code=201, responses=PROBLEMS)
 def diagnose(assistant: Service, user: Clinician, case_id: Key, body: Diagnosis) -> CaseOut:
     """Add a later diagnosis; the former one stays on record."""
     with assistant.store.writing() as session:
-        case = clinic.existing(session, Case, case_id)
+        case = changes.existing(session, Case, case_id)
         row = DiagnosisRow(
             case_id=case_id,
             lesion=case.lesion,
@@ -528,19 +538,6 @@ def diagnose(assistant: Service, user: Clinician, case_id: Key, body: Diagnosis)
         about = {"case": case_id, "lesion": case.lesion, **body.model_dump()}
         audit.enter(session, user.name, "diagnosis", about)
         return CaseOut.of(case, row if row.code is not None else None)
-
-
-def diagnosis_out(row: DiagnosisRow) -> DiagnosisOut:
-    """Describe a diagnosis."""
-    return DiagnosisOut(
-        id=row.id,
-        case=row.case_id,
-        at=row.at,
-        by=row.by,
-        code=row.code,
-        other=row.other,
-        source=row.source,
-    )
 
 
 def diagnoses_of(assistant: Assistant, cases: list[Case]) -> dict[str, DiagnosisRow]:
@@ -600,10 +597,10 @@ def get_active(assistant: Service) -> ActiveOut:
             since=active.since,
             by=active.by,
             map=active.map_id,
-            former_map=clinic.former_map(session, active),
+            former_map=changes.former(session, clinic.MAPS, active),
             policy=active.policy,
             policy_id=active.policy_id,
-            former_policy=policies.former_policy(session, active),
+            former_policy=changes.former(session, policies.POLICIES, active),
         )
 
 
@@ -613,35 +610,39 @@ def list_maps(assistant: Service) -> list[MapOut]:
     with assistant.store.reading() as session:
         active = assistant.active(session).map_id
         rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()))
-        return [map_out(row, active) for row in rows]
+        return [MapOut.of(row, active) for row in rows]
 
 
 @router.get("/maps/{map_id}", tags=["clinic"], responses={404: PROBLEMS[404]})
 def get_map(assistant: Service, map_id: Key) -> MapOut:
     """Return one map."""
     with assistant.store.reading() as session:
-        row = clinic.existing(session, MapRow, map_id)
-        return map_out(row, assistant.active(session).map_id)
+        row = changes.existing(session, MapRow, map_id)
+        return MapOut.of(row, assistant.active(session).map_id)
 
 
 @router.post("/maps/{map_id}/accept", tags=["clinic"], responses=PROBLEMS)
-def accept(assistant: Service, user: Approver, map_id: Key, body: Seen) -> MapOut:
+def accept(
+    assistant: Service, user: Approver, agreement: Agreed, map_id: Key, body: Seen
+) -> MapOut:
     """Bring a proposed map into use."""
-    clinic.accept(assistant, map_id, body.seen, by=user.name)
+    changes.accept(assistant, clinic.MAPS, map_id, body.seen, agreement, by=user.name)
     return get_map(assistant, map_id)
 
 
 @router.post("/maps/{map_id}/reject", tags=["clinic"], responses=PROBLEMS)
 def reject(assistant: Service, user: Approver, map_id: Key) -> MapOut:
     """Put a proposed map aside."""
-    clinic.reject(assistant, map_id, by=user.name)
+    changes.reject(assistant, clinic.MAPS, map_id, by=user.name)
     return get_map(assistant, map_id)
 
 
 @router.post("/maps/{map_id}/restore", tags=["clinic"], responses=PROBLEMS)
-def restore(assistant: Service, user: Approver, map_id: Key, body: Seen) -> MapOut:
+def restore(
+    assistant: Service, user: Approver, agreement: Agreed, map_id: Key, body: Seen
+) -> MapOut:
     """Bring a map back that was in use before."""
-    clinic.restore(assistant, map_id, body.seen, by=user.name)
+    changes.restore(assistant, clinic.MAPS, map_id, body.seen, agreement, by=user.name)
     return get_map(assistant, map_id)
 
 
@@ -651,7 +652,7 @@ def list_policies(assistant: Service) -> list[PolicyOut]:
     with assistant.store.reading() as session:
         active = assistant.active(session).policy_id
         rows = session.scalars(select(PolicyRow).order_by(PolicyRow.id.desc()))
-        return [policy_out(row, active) for row in rows]
+        return [PolicyOut.of(row, active) for row in rows]
 
 
 @router.post("/policies", tags=["policy"], status_code=201, responses=PROBLEMS)
@@ -675,8 +676,8 @@ def preview(assistant: Service, agreement: Agreed, policy: Policy) -> dict[str, 
 def get_policy(assistant: Service, policy_id: Key) -> PolicyOut:
     """Return one policy."""
     with assistant.store.reading() as session:
-        row = clinic.existing(session, PolicyRow, policy_id)
-        return policy_out(row, assistant.active(session).policy_id)
+        row = changes.existing(session, PolicyRow, policy_id)
+        return PolicyOut.of(row, assistant.active(session).policy_id)
 
 
 @router.post("/policies/{policy_id}/accept", tags=["policy"], responses=PROBLEMS)
@@ -684,14 +685,14 @@ def accept_policy(
     assistant: Service, user: Approver, agreement: Agreed, policy_id: Key, body: Seen
 ) -> PolicyOut:
     """Bring a proposed policy into force."""
-    policies.accept(assistant, policy_id, body.seen, agreement, by=user.name)
+    changes.accept(assistant, policies.POLICIES, policy_id, body.seen, agreement, by=user.name)
     return get_policy(assistant, policy_id)
 
 
 @router.post("/policies/{policy_id}/reject", tags=["policy"], responses=PROBLEMS)
 def reject_policy(assistant: Service, user: Approver, policy_id: Key) -> PolicyOut:
     """Put a proposed policy aside."""
-    policies.reject(assistant, policy_id, by=user.name)
+    changes.reject(assistant, policies.POLICIES, policy_id, by=user.name)
     return get_policy(assistant, policy_id)
 
 
@@ -700,7 +701,7 @@ def restore_policy(
     assistant: Service, user: Approver, agreement: Agreed, policy_id: Key, body: Seen
 ) -> PolicyOut:
     """Bring a policy back that was in force before."""
-    policies.restore(assistant, policy_id, body.seen, agreement, by=user.name)
+    changes.restore(assistant, policies.POLICIES, policy_id, body.seen, agreement, by=user.name)
     return get_policy(assistant, policy_id)
 
 
@@ -747,40 +748,6 @@ def health(assistant: Service) -> Health:
         return Health(
             status="ok", model=assistant.model.id, cases=db.count(session, select(Case.id))
         )
-
-
-def map_out(row: MapRow, active: int) -> MapOut:
-    """Describe a map."""
-    return MapOut(
-        id=row.id,
-        created=row.created,
-        by=row.by,
-        origin=row.origin,
-        verdict=row.verdict,
-        status=row.status,
-        decided=row.decided,
-        decided_by=row.decided_by,
-        model=row.model,
-        active=row.id == active,
-        summary=row.summary,
-    )
-
-
-def policy_out(row: PolicyRow, active: int) -> PolicyOut:
-    """Describe a policy."""
-    return PolicyOut(
-        id=row.id,
-        created=row.created,
-        by=row.by,
-        policy=row.policy,
-        reason=row.reason,
-        objection=row.objection,
-        comparison=row.comparison,
-        status=row.status,
-        decided=row.decided,
-        decided_by=row.decided_by,
-        active=row.id == active,
-    )
 
 
 def csv_lines(store: db.Store) -> Iterator[str]:
@@ -836,7 +803,7 @@ __all__ = [
     "CaseOut",
     "JudgedCase",
     "MapOut",
-    "map_out",
+    "PolicyOut",
     "read_files",
     "router",
     "the_assistant",

@@ -18,7 +18,7 @@ from temperance.report import plot
 from temperance_skin_lesion import demo
 from temperance_skin_lesion import model as shipped
 from temperance_skin_lesion.assistant import Assistant
-from temperance_skin_lesion.clinic import NotAcceptable
+from temperance_skin_lesion.changes import NotAcceptable
 from temperance_skin_lesion.intake import MAX_FILES
 from temperance_skin_lesion.people import AccountError, TooManyAttempts
 from temperance_skin_lesion.settings import Settings

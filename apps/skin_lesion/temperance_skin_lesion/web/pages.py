@@ -19,12 +19,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
 from temperance_skin_lesion import (
+    changes,
     clinic,
     demo,
     intake,
     monitor,
     people,
     policies,
+    quality,
     study,
     thresholds,
     weeks,
@@ -86,10 +88,12 @@ RULE_NAMES = {
 
 templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 templates.env.globals |= {
+    "BROWN": quality.BROWN,
     "CLASSES": CLASSES,
     "DEMO_PICTURES": DEMO_PICTURES,
     "CODES": CODES,
     "FOREIGN": FOREIGN,
+    "LIMITS": quality.LIMITS,
     "MALIGNANT": {c.code for c in CLASSES if c.malignant},
     "MAX_FILES": MAX_FILES,
     "MAX_MB": MAX_BYTES // 2**20,
@@ -120,6 +124,18 @@ def percent(value: float) -> str:
     return f"{shown:.1f} %" if shown < 10 or shown > 90 else f"{shown:.0f} %"
 
 
+def number(value: float) -> str:
+    """A number of cases in a thousand for people: whole, and one decimal where that says more."""
+    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"
+
+
+def ends(effect: dict[str, Any], key: str) -> tuple[float, float]:
+    """Ends of the 90 % interval of a number of cases in a thousand."""
+    rows = effect["rows"]
+    _, low, high = thresholds.share_interval(min(effect[key] * rows / 1000, rows), rows)
+    return 1000 * low, 1000 * high
+
+
 def when(at: str | None) -> Markup | str:
     """A time of the record for people: in UTC, and by the script in the time of the browser."""
     if not at:
@@ -128,11 +144,15 @@ def when(at: str | None) -> Markup | str:
     return Markup('<time datetime="{}">{} UTC</time>').format(at, shown)
 
 
-templates.env.filters["evidence"] = show
-templates.env.filters["percent"] = percent
-templates.env.filters["plain"] = plain_finding
-templates.env.filters["rings"] = plain_alarm
-templates.env.filters["when"] = when
+templates.env.filters |= {
+    "ends": ends,
+    "evidence": show,
+    "number": number,
+    "percent": percent,
+    "plain": plain_finding,
+    "rings": plain_alarm,
+    "when": when,
+}
 
 
 def wants_page(request: Request) -> bool:
@@ -312,6 +332,7 @@ def case_page(
         history=api.list_diagnoses(assistant, case_id),
         views=views,
         alike=similar(assistant.model.source, logits) if case.probabilities else None,
+        faults=quality.faults(quality.Quality(**case.quality)) if case.quality else [],
     )
 
 
@@ -357,10 +378,10 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
     """Where a clinic's pictures become a calibration."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        former = clinic.former_map(session, active)
+        former = changes.former(session, clinic.MAPS, active)
         rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50)).all()
         used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
-        maps = [api.map_out(row, active.map_id) for row in rows]
+        maps = [api.MapOut.of(row, active.map_id) for row in rows]
         stated = clinic.last_mix(session)
     return page(
         request,
@@ -398,7 +419,7 @@ def _calibrate(
 def map_page(request: Request, assistant: Service, map_id: Key) -> HTMLResponse:
     """Show one calibration with what it rests on, and the buttons to decide."""
     with assistant.store.reading() as session:
-        row = clinic.existing(session, MapRow, map_id)
+        row = changes.existing(session, MapRow, map_id)
         active = assistant.active(session)
     shares = zip(
         CLASSES, row.summary["prior"] or row.reference["mix"], row.reference["mix"], strict=True
@@ -411,30 +432,12 @@ def map_page(request: Request, assistant: Service, map_id: Key) -> HTMLResponse:
 def map_report(assistant: Service, map_id: Key) -> HTMLResponse:
     """Return the report as the library wrote it, in a box that can run nothing."""
     with assistant.store.reading() as session:
-        row = clinic.existing(session, MapRow, map_id)
+        row = changes.existing(session, MapRow, map_id)
     box = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
     return HTMLResponse(
         row.report or "This calibration has no report.",
         headers={"Content-Security-Policy": f"{box}; frame-ancestors 'self'"},
     )
-
-
-@router.post("/calibrations/{map_id}/{verb}")
-def decide(
-    assistant: Service,
-    user: Approver,
-    map_id: Key,
-    verb: Literal["accept", "reject", "restore"],
-    seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
-) -> Response:
-    """Accept, reject or restore a calibration."""
-    if verb == "accept":
-        clinic.accept(assistant, map_id, seen, by=user.name)
-    elif verb == "restore":
-        clinic.restore(assistant, map_id, seen, by=user.name)
-    else:
-        clinic.reject(assistant, map_id, by=user.name)
-    return RedirectResponse("/clinic", status_code=303)
 
 
 @router.get("/rules")
@@ -494,7 +497,7 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
     with assistant.store.reading() as session:
         active = assistant.active(session)
         recent = monitor.recent(session, assistant.model.id)
-        former = policies.former_policy(session, active)
+        former = changes.former(session, policies.POLICIES, active)
         rows = session.scalars(select(PolicyRow).order_by(PolicyRow.id.desc()).limit(50)).all()
         used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
     points = {
@@ -514,7 +517,7 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
         effect=effect,
         chart=charts.risk_coverage(curves, points),
         cost_fields=Costs.model_fields,
-        rows=[api.policy_out(row, active.policy_id) for row in rows],
+        rows=[api.PolicyOut.of(row, active.policy_id) for row in rows],
         used=used,
         agreement=agreement,
     )
@@ -524,14 +527,14 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
 def policy_page(request: Request, assistant: Service, policy_id: Key) -> HTMLResponse:
     """Show proposed rules beside those in force, and the buttons to decide."""
     with assistant.store.reading() as session:
-        row = clinic.existing(session, PolicyRow, policy_id)
+        row = changes.existing(session, PolicyRow, policy_id)
         active = assistant.active(session)
         compared = session.get(PolicyRow, row.comparison.get("policy", active.policy_id))
     return page(
         request,
         "policy.html",
         here="rules",
-        row=api.policy_out(row, active.policy_id),
+        row=api.PolicyOut.of(row, active.policy_id),
         active=active,
         before=compared.policy if compared else active.policy.model_dump(),
         effect=row.comparison,
@@ -539,23 +542,27 @@ def policy_page(request: Request, assistant: Service, policy_id: Key) -> HTMLRes
     )
 
 
-@router.post("/rules/{policy_id}/{verb}")
-def decide_policy(
+@router.post("/{place}/{number}/{verb}")
+def decide(
     assistant: Service,
     user: Approver,
     agreement: Agreed,
-    policy_id: Key,
+    place: Literal["calibrations", "rules"],
+    number: Key,
     verb: Literal["accept", "reject", "restore"],
     seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
 ) -> Response:
-    """Accept, reject or restore rules."""
-    if verb == "accept":
-        policies.accept(assistant, policy_id, seen, agreement, by=user.name)
-    elif verb == "restore":
-        policies.restore(assistant, policy_id, seen, agreement, by=user.name)
+    """Accept, reject or restore a calibration or rules."""
+    kind, back = {
+        "calibrations": (clinic.MAPS, "/clinic"),
+        "rules": (policies.POLICIES, "/rules"),
+    }[place]
+    if verb == "reject":
+        changes.reject(assistant, kind, number, by=user.name)
     else:
-        policies.reject(assistant, policy_id, by=user.name)
-    return RedirectResponse("/rules", status_code=303)
+        decided = {"accept": changes.accept, "restore": changes.restore}[verb]
+        decided(assistant, kind, number, seen, agreement, by=user.name)
+    return RedirectResponse(back, status_code=303)
 
 
 @router.get("/results")

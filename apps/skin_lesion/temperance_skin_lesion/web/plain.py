@@ -21,7 +21,7 @@ FINDINGS = {
     "TP104": ("The network finds another mix of diagnoses than the stated one.", CHECK_MIX),
     "TP105": (
         "No mix of diagnoses was stated.",
-        "Without it only the confidence is fitted, and no diagnosis moves; a rough mix says more.",
+        "Without it mainly the confidence is fitted; a rough mix of diagnoses says much more.",
     ),
     "TP106": ("The stated mix contradicts the pictures.", CHECK_MIX),
     "TP201": (
