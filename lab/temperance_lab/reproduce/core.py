@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from functools import cache
 from importlib.resources import files
 
 from temperance_lab.reproduce.record import SHA_DIGITS
@@ -26,10 +25,9 @@ def uses_core(method: str) -> bool:
 
 def core_of(method: str) -> str | None:
     """Return the core that measures a method today; None for methods that do not use it."""
-    return core_of_today() if uses_core(method) else None
+    return CORE if uses_core(method) else None
 
 
-@cache
 def core_of_today() -> str:
     """Return the first digits of the sha256 of the core's code, without comments and docstrings."""
     folder = files("temperance") / "calibrate"
@@ -47,3 +45,6 @@ def code_of(text: str) -> str:
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+CORE = core_of_today()  # at import, with the code that is imported
