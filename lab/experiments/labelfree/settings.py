@@ -1,14 +1,15 @@
 """What `temperance.calibrate` is worth by what users know, and what a few labels add.
 
-    python experiments/labelfree/settings.py --cache DIR [--also DIR] [--stride 4] [--jobs 2]
+    python experiments/labelfree/settings.py --cache DIR [--also DIR] [--newest DIR] [--jobs 2]
 
 Targets are the text and tables of ``TEMPERANCE_DATA/worlds``, the two natural image shifts, and the
 image families whose logits lie in ``--cache`` (`suite` builds networks, `pixel_models` the others);
 of image families every ``--stride``-th shift is taken. ``--also`` is the directory that
-`public_worlds` wrote: its families are a group of their own. Settings: the exact class mix; a mix
-counted on 100 drawn rows; the source's mix, believed although the target's differs; no mix; no
-source. Few labels: 10, 30 and 100 random target rows, with the exact mix and without a mix, beside
-temperature scaling on the same labels.
+`public_worlds` wrote, ``--newest`` that of `newest_worlds`: each is a group of its own.
+
+Settings: the exact class mix; a mix counted on 100 drawn rows; the source's mix, believed although
+the target's differs; no mix; no source. Few labels: 10, 30 and 100 random target rows, with the
+exact mix and without a mix, beside temperature scaling on the same labels.
 
 Brier scores are sums over classes times 1000; regret is against temperature scaling with all labels
 of the target. Harmed: more than 5 worse than the source's temperature (the model's own confidence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 SETTINGS = ("exact mix", "mix of 100 rows", "source's mix", "no mix", "no source")
 LABELS = (10, 30, 100)
 HARM = 5.0
-PUBLIC = "public: "
+PUBLIC, NEWEST = "public: ", "newest: "
 MOST_ROWS = 2_500
 RECORD = Path(__file__).parent / "records" / "settings.json"
 
@@ -232,19 +233,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--also", type=Path)
+    parser.add_argument("--newest", type=Path)
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, default=RECORD)
     arguments = parser.parse_args()
     data = Path(os.environ["TEMPERANCE_DATA"])
     sets = list(targets(arguments.cache, data, arguments.stride))
-    if arguments.also is not None:
-        sets += worlds(arguments.also, PUBLIC)
+    for directory, group in ((arguments.also, PUBLIC), (arguments.newest, NEWEST)):
+        if directory is not None:
+            sets += worlds(directory, group)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         found = list(pool.map(judge, sets, chunksize=4))
     groups = {
-        "text and tables": [s for s in found if not s["family"].startswith(("image", PUBLIC))],
+        "text and tables": [
+            s for s in found if not s["family"].startswith(("image", PUBLIC, NEWEST))
+        ],
         "public text and tables": [s for s in found if s["family"].startswith(PUBLIC)],
+        "newest text and tables": [s for s in found if s["family"].startswith(NEWEST)],
         "images": [s for s in found if s["family"].startswith("image")],
         "two classes": [s for s in found if s["k"] == 2],
         "unshifted": [s for s in found if s["control"]],

@@ -40,7 +40,7 @@ class Fitted:
     growth_without_mix: float = 0.2
     variance_without_source: float = 0.43
     # Errors below an estimate, over errors above: a shift may cost what logits do not show.
-    skew: float = 1.5
+    skew: float = 1.25
     # Log-odds that a stated mix is right: mix_odds, less mix_slope times the fall of the mean
     # confidence by meeting the mix, per unit of its distance from the model's own class means; more
     # by mix_shift times the fall of the log-odds of `similar` since the source; less by
