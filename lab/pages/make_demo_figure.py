@@ -35,7 +35,10 @@ def display() -> ReliabilityDisplay:
 
 def shown() -> str:
     """Return the numbers in the picture."""
-    return ", ".join(f"{curve.name} {curve.ece:.3f}" for curve in display().curves)
+    target = demo.load("rotated_60")
+    after = calibrated().map(target.logits)
+    errors = (tp.metrics.ece(z, target.labels) for z in (target.logits, after))
+    return " -> ".join(f"{error:.3f}" for error in errors)
 
 
 def save(colours: int, path: Path, text: str) -> None:
