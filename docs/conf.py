@@ -33,6 +33,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
+default_role = "py:obj"  # `fit_uts` in a docstring is a link
 autodoc_mock_imports = ["safetensors.torch", "torch"]  # a gigabyte that the manual can do without
 autodoc_typehints = "none"  # the docstrings say it, in a reader's words
 autodoc_member_order = "bysource"

@@ -56,6 +56,13 @@ def test_equations_are_drawn(chromium, manual):
     page.close()
 
 
+def test_names_in_docstrings_are_links(manual):
+    text = "".join(page.read_text("utf-8") for page in (manual / "api").rglob("*.html"))
+    named = re.findall(r'(<a [^>]*>)?<code class="xref py py-obj', text)
+    assert sum(map(bool, named)) > 150
+    assert "<cite>" not in text
+
+
 def test_no_equation_shows_its_source(manual):
     """The converter writes a command that it does not know as text."""
     shown = {
@@ -110,6 +117,24 @@ def test_every_link_of_the_manual_leads_to_a_place(manual):
                 lost.append((path.name, link))
     assert seen > 1_000
     assert lost == []
+
+
+WIDER = """() => [...document.querySelectorAll('.table-wrapper, .equation, pre')]
+    .filter(box => box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.innerText.slice(0, 80))"""
+
+
+def test_nothing_is_cut_off_on_a_desktop(chromium, manual):
+    """Tables, equations and code are seen whole at 1280 pixels."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    cut = {}
+    for file in manual.rglob("*.html"):
+        if not {"api", "_modules"} & set(file.relative_to(manual).parts):
+            page.goto(file.as_uri())
+            cut[file.name] = page.evaluate(WIDER)
+    page.close()
+    assert len(cut) > 30
+    assert {name: found for name, found in cut.items() if found} == {}
 
 
 @pytest.mark.parametrize("width", [390, 820, 1440])

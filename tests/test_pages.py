@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from temperance.calibrate import constants
 from temperance.calibrate.findings import CODES
@@ -51,7 +52,8 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
 def commands(page):
     """Return command lines of a page with the exit codes that it promises: 0 if it says none."""
     blocks = re.findall(r"^```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    lines = re.findall(r"^\$ (.*?)(?:  # exit (\d+))?$", "\n".join(blocks), re.MULTILINE)
+    text = "\n".join(blocks).replace("\\\n", "")  # a line may go on in the next
+    lines = re.findall(r"^\$ (.*?)(?:  # exit (\d+))?$", text, re.MULTILINE)
     return [(shlex.split(line), int(code or 0)) for line, code in lines]
 
 
@@ -80,6 +82,15 @@ def test_the_commands_of_a_page_end_as_it_says(page, tmp_path, monkeypatch, caps
         assert main(words) == code, words
         if words != arguments:
             Path(arguments[-1]).write_text(capsys.readouterr().out, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["make_demo_figure", "make_report_picture"])
+def test_the_numbers_in_a_picture_are_those_of_today(monkeypatch, name):
+    """Where it fails, run the script of this name in lab/pages and look at the picture."""
+    monkeypatch.syspath_prepend(ROOT / "lab" / "pages")
+    script = importlib.import_module(name)
+    with Image.open(script.PICTURE) as picture:
+        assert picture.text["Description"] == script.shown()
 
 
 @pytest.fixture

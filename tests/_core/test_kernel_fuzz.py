@@ -36,6 +36,8 @@ def problem(seed):
     if rng.random() < 0.4:
         few = rng.random((n, k)) < rng.choice([0.01, 0.3])
         z[few] = rng.choice(SPECIAL, size=int(few.sum()))
+    if rng.random() < 0.1:
+        z[rng.integers(n)] = rng.choice(SPECIAL)  # a row that is nothing but masks
     with np.errstate(over="ignore"):
         z = z.astype(rng.choice([np.float32, np.float64]))
     return z, rng.integers(k, size=n), rng.exponential(size=n), rng

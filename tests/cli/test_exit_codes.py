@@ -97,6 +97,17 @@ def test_a_file_name_of_any_bytes(rows):
     assert done.stderr.count(b"\n") == 1
 
 
+def test_class_names_of_any_bytes(tmp_path, capsys):
+    np.savez(tmp_path / "t.npz", logits=np.eye(3)[np.arange(90) % 3], labels=np.arange(90) % 3)
+    names = os.fsdecode(b"a,b,c\xff")
+    for command in (["calibrate", "--prior", "uniform", "--report"], ["fit", "--out"]):
+        where = tmp_path / ("o.html" if command[0] == "calibrate" else "o.json")
+        arguments = [command[0], str(tmp_path / "t.npz"), *command[1:], str(where)]
+        assert main([*arguments, "--classes", names]) == 2
+        assert "classes must be text that UTF-8 can write. Got 'c" in capsys.readouterr().err
+        assert not where.exists()
+
+
 def test_a_full_disk_under_stdout(rows):
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

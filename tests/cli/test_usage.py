@@ -54,6 +54,7 @@ def test_help_has_examples_that_fit_a_terminal(capsys, command):
     assert f"  temperance {command}" in out
     assert max(map(len, out.splitlines())) <= 80
     assert "─" not in out  # no frames in a pipe
+    assert "--empty" not in out  # an option that nobody asked for
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,8 @@ def test_help_has_examples_that_fit_a_terminal(capsys, command):
         (["fit", "x.npz", "--out", "m.json", "--method", "tempature"], "temperature"),
         (["evaluate", "a.npz", "b.npz"], "b.npz"),
         (["calibrate", "x.npz", "--seed", "two"], "two"),
+        (["demo", "now"], "there is no place for 'now'."),
+        (["--install-completion", "bash"], "there is no place for 'bash'."),
     ],
 )
 def test_a_slip_of_the_fingers(capsys, arguments, hint):

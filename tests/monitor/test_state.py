@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 import warnings
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streams_of_windows import window
 
@@ -134,13 +140,100 @@ def test_damage_inside_is_refused_with_the_line(begun):
         tp.Monitor.load(begun)
 
 
-def test_a_sound_line_with_wrong_facts_is_refused(begun):
-    from temperance.monitor import state
+def without(*keys):
+    def change(record):
+        for key in keys[:-1]:
+            record = record[key]
+        del record[keys[-1]]
 
-    records = state.read(begun)
-    state.write(begun, records | {"": {"kind": "window", "id": "x", "at": "2026-01-01"}})
-    with pytest.raises(tp.InputError, match="lacks a fact"):
+    return change
+
+
+def with_source(data):
+    return lambda record: record.update(source=base64.b64encode(data).decode())
+
+
+def sign_again(path, line, change):
+    """Change the record of a line, and compute its checksum anew."""
+    lines = path.read_bytes().splitlines()
+    body = lines[line][38:-1]
+    if change is None:
+        body = body.replace(b'"kind":"window"', b'"kind":"window","kind":"window"')
+    else:
+        record = json.loads(body)
+        change(record)
+        body = json.dumps(record, separators=(",", ":")).encode()
+    lines[line] = lines[line][:11] + hashlib.sha256(body).hexdigest()[:16].encode()
+    lines[line] += b'","record":' + body + b"}"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+WRONG = {
+    "no version": (0, without("version")),
+    "a version in words": (0, lambda r: r.update(version="1")),
+    "no classes": (0, without("classes")),
+    "a source that is no archive": (0, with_source(b"nothing")),
+    "a source that is no text": (0, lambda r: r.update(source="\u00e9")),
+    "one class less": (0, lambda r: r["classes"].pop()),
+    "a mix of no rows": (
+        0,
+        lambda r: r.update(
+            prior={"kind": "about", "rows": 0} | {n: [0.25] * 4 for n in ("value", "low", "high")}
+        ),
+    ),
+    "no map in use": (1, without("in_use")),
+    "no estimates": (1, without("estimates")),
+    "an interval of two": (1, lambda r: r["estimates"]["accuracy"].pop()),
+    "an interval of words": (1, lambda r: r["estimates"].update(ece=["a", "b", "c"])),
+    "no temperature": (1, without("calibration", "temperature")),
+    "labels of no row": (2, lambda r: r.update(n=0)),
+    "labels of one class in a list": (2, lambda r: r.update(by_class=[1])),
+    "no map": (3, without("map")),
+    "a key twice": (1, None),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_sound_line_with_wrong_facts_is_refused(begun, capsys, case):
+    """Whoever computes checksums anew gets one sentence, in bounded memory."""
+    from temperance.cli import main
+
+    mon = tp.Monitor.load(begun)
+    mon.add(None, at="2025-12-31", labelled=window(9, seed=3))
+    mon.accept(mon.propose())
+    mon.save(begun)
+    sign_again(begun, *WRONG[case])
+    with pytest.raises(tp.InputError, match="the state"):
         tp.Monitor.load(begun)
+    assert main(["monitor", "show", str(begun)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_source_that_would_fill_the_memory_is_refused_unread(begun):
+    file = io.BytesIO()
+    how = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
+    with zipfile.ZipFile(file, "w", **how) as archive, archive.open("logits.npy", "w") as member:
+        facts = {"descr": "<f8", "fortran_order": False, "shape": (40 << 20, 4)}
+        np.lib.format.write_array_header_1_0(member, facts)
+        for _ in range(80):
+            member.write(bytes(16 << 20))
+    sign_again(begun, 0, with_source(file.getvalue()))
+    with pytest.raises(tp.InputError, match="made to fill the memory"):
+        tp.Monitor.load(begun)
+
+
+def test_a_new_state_is_for_its_owner_alone(tmp_path):
+    mon, path = tp.Monitor(source=window(400, seed=1)), tmp_path / "s"
+    before = os.umask(0o022)
+    try:
+        mon.save(path)
+        assert path.stat().st_mode & 0o777 == 0o600  # labelled rows are inside
+        path.chmod(0o640)
+        mon.add(window(60, seed=5)[0], at="2026-01-03")
+        mon.save(path)
+        assert path.stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
 
 
 def test_states_of_two_machines_are_merged(begun, tmp_path):

@@ -262,6 +262,28 @@ def test_the_page_has_a_title_a_date_and_the_name_of_the_model():
     assert "Model:" not in Page(cal.to_html()).text
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ({"title": 7}, "title"),
+        ({"model": ["a"]}, "model"),
+        ({"date": np.zeros(0)}, "date"),
+        ({"max_error": -0.1}, "max_error"),
+        ({"max_error": "5%"}, "max_error"),
+    ],
+)
+def test_what_no_page_can_be_called_is_refused(words, name):
+    with pytest.raises(tp.InputError, match=name):
+        report.to_html(calibration("improved"), **words)
+
+
+def test_no_error_at_all_is_not_five_per_cent():
+    assert (
+        "at most 0% wrong answers"
+        in Page(report.to_html(calibration("improved"), max_error=0)).text
+    )
+
+
 def test_no_private_words(case):
     kind, cal, _ = case
     words = Page(report.template("report.html.jinja").render(page_facts(cal, None))).text.lower()
@@ -294,6 +316,8 @@ def test_labels_that_were_used_stand_beside_the_estimates():
     assert cal.details["labelled"]["accuracy"][1:] == pytest.approx([low, high], abs=1e-4)
     before = texts.between(calibration("improved").details["accuracy_before"])
     assert f"Estimated before there were labels {before}" in page.text
+    assert "label_next" not in page.text  # a word of Python
+    assert "Label the rows listed below" in page.text
 
 
 def test_a_class_mix_that_was_not_given_is_not_drawn():

@@ -489,6 +489,13 @@ def check_classes(classes: object, n_classes: int, name: str = "classes") -> lis
             f"{name} must hold {n_classes} distinct names, one per column. Got {len(names)} "
             f"names, {distinct} of them distinct."
         )
+    for one in names:
+        if isinstance(one, str) and not one.isascii():
+            try:
+                one.encode()
+            except UnicodeEncodeError:  # bytes of a command line in another encoding
+                msg = f"{name} must be text that UTF-8 can write. Got {one!a}."
+                raise InputError(msg) from None
     return names
 
 
@@ -695,6 +702,16 @@ def plain_numbers(values: Any) -> Any:
     return values
 
 
+def cut_name(name: object) -> str:
+    """Return the name of a class in quotes, of which a message shows the beginning.
+
+    >>> cut_name("melanoma"), cut_name("a" * 70_000) == repr("a" * 40) + "…"
+    ("'melanoma'", True)
+    """
+    shown = repr(name[:40] if isinstance(name, str) else name)
+    return f"{shown}…" if isinstance(name, str) and len(name) > 40 else shown
+
+
 def class_order(
     keys: tuple[str, ...], n_classes: int, classes: Sequence[object] | None, name: str
 ) -> list[int]:
@@ -709,13 +726,15 @@ def class_order(
     demand = f"{name} must name each of the {n_classes} classes once. It "
     if strange and names == columns:
         raise InputError(
-            f"{demand}names {strange[0]!r}, but the columns have no names here; give the numbers "
-            f"in the order of the columns, or call temperance.calibrate with classes=."
+            f"{demand}names {cut_name(strange[0])}, but the columns have no names here; give the "
+            f"numbers in the order of the columns, or call temperance.calibrate with classes=."
         )
     if strange:
-        raise InputError(f"{demand}names {strange[0]!r}, which is none of them.")
+        raise InputError(f"{demand}names {cut_name(strange[0])}, which is none of them.")
     if missing:
-        raise InputError(f"{demand}lacks {missing[0]!r}; give 0 to a class that never occurs.")
+        raise InputError(
+            f"{demand}lacks {cut_name(missing[0])}; give 0 to a class that never occurs."
+        )
     raise InputError(f"{demand}names one twice.")
 
 

@@ -11,12 +11,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError, NotIdentified
 from temperance.cli.output import plain_help
 from temperance.cli.wording import in_options, usage_error
-from temperance.report.texts import printable
+from temperance.report.texts import cut
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -25,6 +26,7 @@ __all__ = ["main", "run_app"]
 
 DONE, REFUSED, BAD, DEFECT, INTERRUPTED, UNREAD = 0, 1, 2, 70, 130, 141
 DEBUG = "--debug"
+SENTENCE = 900  # characters of a message: a name of a damaged file may be as long as the file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,8 +88,9 @@ def _code_of(error: BaseException) -> int:
         return _complain("the memory is too small for this file: give fewer rows.", BAD)
     if isinstance(error, KeyboardInterrupt):
         return _complain("interrupted; no file was changed.", INTERRUPTED)
+    if isinstance(error, OSError) and error.filename is None:
+        _drop_output()
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD  # as a shell says it: 0 would pass a gate that was missed
     if isinstance(error, OSError) and error.strerror is not None:  # of the machine, not of ours
         name = "the output" if error.filename is None else ascii(os.fsdecode(error.filename))
@@ -103,6 +106,12 @@ def _code_of(error: BaseException) -> int:
     )
 
 
+def _drop_output() -> None:
+    """Let what could not be written go: the end of the process would fail with it once more."""
+    with suppress(OSError, ValueError):  # a stream of a test has no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _complain(sentence: str, code: int) -> int:
-    print(f"temperance: {printable(sentence)}", file=sys.stderr)  # noqa: T201
+    print(f"temperance: {cut(sentence, SENTENCE)}", file=sys.stderr)  # noqa: T201
     return code

@@ -56,7 +56,7 @@ def calibrate(
     prior: str | None = None,
     source: Path | None = None,
     labelled: Path | None = None,
-    features: tuple[Path, Path] | None = None,
+    features: Annotated[tuple[Path, Path] | None, Parameter(negative="")] = None,
     out: Path | None = None,
     report: Path | None = None,
     title: str | None = None,

@@ -64,6 +64,8 @@ def in_options(sentence: str) -> str:
 
 def usage_error(error: CycloptsError) -> str:
     """Return what is wrong with the arguments; of many files, that a directory is one argument."""
+    from cyclopts import UnusedCliTokensError
+
     unused = [Path(token) for token in getattr(error, "unused_tokens", None) or ()]
     if unused and all(path.exists() for path in unused):
         folders = {str(path.parent) for path in unused}
@@ -73,4 +75,6 @@ def usage_error(error: CycloptsError) -> str:
             else "join the files first"
         )
         return f"one file or one directory is read at a time. Got {len(unused)} more: {way_out}."
+    if isinstance(error, UnusedCliTokensError):
+        return f"there is no place for {', '.join(ascii(str(path)) for path in unused)}."
     return str(error)

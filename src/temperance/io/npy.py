@@ -59,25 +59,40 @@ def read_npy(path: Path, _: Keep, content: Content) -> dict[str, Any]:
 def read_npz(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Map or unpack the arrays of a ``.npz`` file that a table is made of."""
     with opened(path) as file, decoding(path.name, ZIP), zipfile.ZipFile(file) as archive:
-        members: dict[str, zipfile.ZipInfo] = {}
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name in members:
-                raise InputError(f"{path.name} must hold each array once. It holds {name!a} twice.")
-            members[name] = info
+        members = _members(archive, path.name)
         logits = array_of(members, content, path.name)
         names = {"logits": logits} | {key: key for key in ("classes", "prior") if key in members}
         names |= {} if keep == "logits" else spelled(members, path.name)
         found: dict[str, Any] = {
-            key: _member(path, archive, members[name]) for key, name in names.items()
+            key: _member(archive, members[name], path.name, path) for key, name in names.items()
         }
         if "classes" in found:
             found["classes"] = found["classes"].ravel().tolist()
     return found | {"content": logits if content == "either" else content}
 
 
-def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    name = f"{info.filename} in {path.name}"
+def unpack_npz(data: bytes, names: Iterable[str], what: str) -> list[NDArray[Any]]:
+    """Return named arrays of a ``.npz`` file in memory; errors call the file ``what``."""
+    with decoding(what, ZIP), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = _members(archive, what)
+        return [_member(archive, members[name], what, None) for name in names]
+
+
+def _members(archive: zipfile.ZipFile, what: str) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name in members:
+            raise InputError(f"{what} must hold each array once. It holds {name!a} twice.")
+        members[name] = info
+    return members
+
+
+def _member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, what: str, path: Path | None
+) -> NDArray[Any]:
+    """Return an array of an archive; one that is stored as it is in a file is mapped."""
+    name = f"{info.filename} in {what}"
     if info.flag_bits & 1:
         raise InputError(f"{name} must not be encrypted. Save the arrays again without a password.")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -88,7 +103,7 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDAr
         header = _header(stream, name)
         if header.length + header.nbytes != info.file_size:
             raise _cut(name, header, info.file_size - header.length)
-        if info.compress_type == zipfile.ZIP_STORED:
+        if path is not None and info.compress_type == zipfile.ZIP_STORED:
             return _map(path, _offset(path, info), header, name)
     with archive.open(info) as stream:
         array = npy.read_array(stream, allow_pickle=False)
@@ -110,7 +125,8 @@ def _header(stream: IO[bytes], name: str) -> Header:
     """Read what stands before the numbers."""
     try:
         shape, fortran, dtype = HEADERS[npy.read_magic(stream)](stream)
-        sound = len(shape) <= AXES and min(shape, default=0) >= 0
+        sound = isinstance(shape, tuple) and all(type(s) is int and s >= 0 for s in shape)
+        sound = sound and len(shape) <= AXES and type(fortran) is bool
         sound = sound and math.prod(max(1, s) for s in shape) * dtype.itemsize < 1 << 62
     except Exception:  # noqa: BLE001 - whatever a damaged header raises
         sound, shape, fortran, dtype = False, (), False, np.dtype(float)

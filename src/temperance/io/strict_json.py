@@ -24,19 +24,24 @@ def parse(data: bytes | str) -> Any:
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
-        return json.loads(
+        value = json.loads(
             text,
             object_pairs_hook=_distinct,
             parse_constant=_no_constant,
             parse_int=_integer,
             parse_float=_number,
         )
+        if "\\ud" in text.lower():  # half of a pair of UTF-16 may stand there
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON (line {error.lineno}: {error.msg})") from None
     except UnicodeDecodeError:
         raise InputError("is no JSON in UTF-8") from None
+    except UnicodeEncodeError:
+        raise InputError("holds text that UTF-8 cannot write") from None
     except RecursionError:
         raise InputError("nests JSON too deeply") from None
+    return value
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from temperance._core.arrays import to_numpy
 from temperance._core.checks import InputError, check_classes, check_number, check_same_classes
+from temperance._core.files import MAX_REASON, ascii_words, shown_path
 from temperance._version import __version__
 from temperance.calibrate import calibrate
 from temperance.calibrate.constants import POLICY
@@ -25,6 +26,7 @@ from temperance.data import as_rows
 from temperance.data.given import LabelledSample, draw_rows, fingerprint, read_source
 from temperance.data.types import LogitsLike, PriorLike, SourceLike
 from temperance.io import artefact
+from temperance.io.npy import unpack_npz
 from temperance.maps import IDENTITY, Map
 from temperance.monitor import export, state
 from temperance.monitor.alarms import Alarm, Limits
@@ -142,7 +144,7 @@ class Monitor:
         self.false_alarms_per = float(header["false_alarms_per"])
         prior = header["prior"]
         self._prior = None if prior is None else _prior(prior)
-        self._sample = _unpacked(header["source"])
+        self._sample = _unpacked(header["source"], len(self.classes))
         self._ranks = Ranks(self._sample)
         self._reference = Reference(self._sample, self._ranks)
         self._records: dict[str, Record] = {state.digest(header): header}
@@ -306,8 +308,11 @@ class Monitor:
             msg = "propose needs a window that was estimated with the map in use. Got none since "
             raise InputError(f"{msg}the last decision: add a window first.")
         last = max(records, key=place_of)
-        new = last["estimates"]["proposed"]
-        window = self._window(last["id"])
+        return self._proposal(last, self._window(last["id"]))
+
+    def _proposal(self, record: Record, window: Window) -> Proposal:
+        """Return what a window proposes."""
+        new = record["estimates"]["proposed"]
         compare: dict[str, Any] = {
             what: {"in_use": getattr(window, what), "proposed": interval(new[what])}
             for what in ("accuracy", "ece")
@@ -316,14 +321,14 @@ class Monitor:
             found is not None and (found[0] <= limit if "error" in what else found[0] >= limit)
             for what, found, limit in self.limits.of(new["accuracy"], new["ece"], new["recall"])
         )
-        cal = self._calibrations.get(last["id"])
+        cal = self._calibrations.get(record["id"])
         return Proposal(
-            calibration=cal or restored(last["calibration"], self._shared()),
+            calibration=cal or restored(record["calibration"], self._shared()),
             within_limits=kept and new["gain"][0] > 0,
             compare=compare | {"gain": interval(new["gain"])},
-            at=last["at"],
-            window=last["id"],
-            in_use=name,
+            at=record["at"],
+            window=record["id"],
+            in_use=record["in_use"],
         )
 
     def accept(self, proposal: Proposal | Calibration | Map) -> None:
@@ -437,16 +442,30 @@ class Monitor:
         """Return the monitor that `save` wrote, without an incomplete last line, with a warning."""
         records = state.read(path)
         if not records:
-            raise InputError(f"path must be the state of a monitor. Got {path!s}, which is empty.")
+            msg = f"path must be the state of a monitor. Got {shown_path(path)}, which is empty."
+            raise InputError(msg)
         self = cls.__new__(cls)
         try:
             self._open(next(iter(records.values())))
             self._records = records
-            self._replayed()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            msg = f"path must be the state of a monitor. {path!s} lacks a fact, or one is wrong"
-            raise InputError(f"{msg} ({error!r}).") from None
+            self._read_all()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            name, reason = shown_path(path), ascii_words(str(error))[:MAX_REASON]
+            msg = f"path must be the state of a monitor. {name} lacks a fact, or one is wrong"
+            raise InputError(f"{msg} ({type(error).__name__}: {reason}).") from None
         return self
+
+    def _read_all(self) -> None:
+        """Read each record as later calls read it: what is wrong in one is told when it is loaded.
+
+        Checksums find damage. This finds facts that no version of this class has written.
+        """
+        self._in_use(None)
+        held = self._by_id()
+        for window in self.windows:
+            if "proposed" in held[window.id]["estimates"]:
+                self._proposal(held[window.id], window)
+        self.prometheus()
 
     # ------------------------------------------------------------------------------ ways out
 
@@ -507,7 +526,8 @@ def _prior_facts(prior: Prior) -> dict[str, Any]:
 
 def _prior(facts: dict[str, Any]) -> Prior:
     value, low, high = (np.array(facts[name], float) for name in ("value", "low", "high"))
-    return Prior(value, facts["kind"], low, high, facts["rows"] or np.inf)
+    rows = np.inf if facts["rows"] is None else check_number(facts["rows"], "rows", low=1)
+    return Prior(value, facts["kind"], low, high, rows)
 
 
 def _packed(sample: LabelledSample) -> str:
@@ -516,6 +536,7 @@ def _packed(sample: LabelledSample) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _unpacked(text: str) -> LabelledSample:
-    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as held:
-        return LabelledSample(held["logits"], held["labels"])
+def _unpacked(text: str, n_classes: int) -> LabelledSample:
+    packed = base64.b64decode(text, validate=True)
+    logits, labels = unpack_npz(packed, ("logits", "labels"), "the source in the state")
+    return read_source((logits, labels), n_classes)

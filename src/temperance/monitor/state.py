@@ -4,7 +4,7 @@ A line is ``{"sha256":"0123456789abcdef","record":{...}}``; the checksum is that
 record. The first record holds the settings and the source. A writer holds a lock on the file while
 it appends what is missing and flushes it to the disk: two writers leave the records of both. A
 process that is killed leaves at most one incomplete line, the last one, which the next reader
-leaves out and the next writer cuts off.
+leaves out and the next writer cuts off. A new file is for its owner alone: it holds labelled rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from temperance._core.checks import InputError
 from temperance._core.files import opened, shown_path
-from temperance.io.atomic import check_target, flush_directory
+from temperance.io.atomic import PRIVATE, check_target, flush_directory
 from temperance.io.strict_json import parse
 
 try:
@@ -95,7 +95,7 @@ def write(path: str | os.PathLike[str], records: Records) -> None:
 def _locked(target: Path) -> Generator[IO[bytes]]:
     """Open a file for appending, for one writer at a time."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(target, flags, 0o666), "r+b") as file:
+    with os.fdopen(os.open(target, flags, PRIVATE), "r+b") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file
@@ -138,12 +138,15 @@ def _record(line: bytes) -> Record | None:
     whole = line.startswith(HEAD) and line[begin - len(MIDDLE) : begin] == MIDDLE
     if not (whole and hashlib.sha256(body).hexdigest()[:CHECKSUM_DIGITS].encode() == line[11:27]):
         return None
-    record = parse(body)
+    try:
+        record = parse(body)
+    except InputError:  # a checksum that somebody computed anew
+        return None
     return record if isinstance(record, dict) else None
 
 
 def _check_version(record: Record, path: object) -> None:
-    if record.get("format") != STATE_FORMAT:
+    if record.get("format") != STATE_FORMAT or not isinstance(record.get("version"), int):
         raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
     if record["version"] > STATE_VERSION:
         raise InputError(

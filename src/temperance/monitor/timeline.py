@@ -34,7 +34,7 @@ def instant(at: str) -> dt.datetime:
 
 def place_of(record: Record) -> tuple[dt.datetime, str]:
     """Return where a window stands among all."""
-    return instant(record["at"]), record["id"]
+    return instant(record["at"]), str(record["id"])
 
 
 class Timeline:

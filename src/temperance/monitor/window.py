@@ -190,7 +190,7 @@ def restored(facts: dict[str, Any], shared: dict[str, Any]) -> Calibration:
 
 def interval(three: Any) -> Interval | None:
     """Return three numbers of a record as an interval."""
-    return None if three is None else Interval(*three)
+    return None if three is None else Interval(*map(float, three))
 
 
 def read(

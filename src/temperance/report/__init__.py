@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, check_number
 from temperance.calibrate.result import Audit, Calibration
 from temperance.io.atomic import write_bytes
 from temperance.report import texts
@@ -62,10 +62,19 @@ def to_html(
     ('<!doctype html>', False)
     """
     page = template("report.html.jinja")  # before any drawing, which needs what templates need
-    text = page.render(page_facts(calibration, audit, title, model, date, max_error or MAX_ERROR))
+    check_words(title=title, model=model, date=date)
+    share = MAX_ERROR if max_error is None else check_number(max_error, "max_error", low=0, high=1)
+    text = page.render(page_facts(calibration, audit, title, model, date, share))
     if path is not None:
         write_bytes(path, text.encode())
     return text
+
+
+def check_words(**words: object) -> None:
+    """Raise unless what a page is called is text."""
+    for name, text in words.items():
+        if not isinstance(text, str | None):
+            raise InputError(f"{name} must be text. Got {type(text).__name__} instead.")
 
 
 def summary_html(calibration: Calibration) -> str:

@@ -12,7 +12,7 @@ from temperance._core.stats import Interval
 from temperance.io.atomic import write_bytes
 from temperance.monitor import Alarm, Monitor, Window
 from temperance.monitor.timeline import instant
-from temperance.report import plot, template
+from temperance.report import check_words, plot, template
 from temperance.report.context import MAX_NAME_LENGTH, TOPS
 from temperance.report.plot import Axis, Mark, shares
 from temperance.report.texts import between, cut
@@ -41,6 +41,7 @@ def monitor_html(
     date: str | None = None,
 ) -> str:
     """Return the page as one self-contained file, and write it when a path is given."""
+    check_words(title=title, model=model, date=date)
     windows, limits = monitor.windows, monitor.limits
     places = _places(windows)
     segments = sorted({key for window in windows for key in window.segments})

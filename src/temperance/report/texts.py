@@ -215,6 +215,16 @@ def measured(audit: dict[str, Any]) -> str:
     return f"{said} That agrees with the estimate." if audit["agrees"] else said
 
 
+def on_the_page(sentence: str) -> str:
+    """Return a sentence of the library for readers who see the page and no Python.
+
+    >>> on_the_page("Label the rows that label_next names for a narrower answer.")
+    'Label the rows listed below for a narrower answer.'
+    """
+    listed = sentence.replace("the rows that label_next names", "the rows listed below")
+    return listed.replace("those of label_next", "rows that such a page had listed")
+
+
 def cut(text: object, length: int) -> str:
     """Return text that fits a page; the facts inside the page keep it whole.
 
