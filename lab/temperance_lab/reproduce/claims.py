@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from temperance_lab.reproduce.paper_rows import BESIDE
-from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY, NEIGHBOURS
+from temperance_lab.reproduce.probabilistic import BASELINES, EQUAL_ACCURACY
 from temperance_lab.reproduce.record_table import RecordTable
 
 if TYPE_CHECKING:
@@ -441,9 +441,9 @@ CLAIMS = (
     ),
     _lowest(
         "probabilistic",
-        "UTS beats Laplace and MCMC over the last layer",
+        "UTS beats Laplace over the last layer",
         "UTS",
-        tuple(NEIGHBOURS),
+        ("ll-Laplace",),
         ours=True,
     ),
     _at_equal_accuracy(

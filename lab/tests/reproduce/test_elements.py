@@ -86,8 +86,8 @@ def test_a_state_changes_with_its_records(elements, records):
     assert b6.state == "partial"
     assert "within 3 points" in b6.here
     b8 = next(e.here for e in elements.elements(records) if e.key == "B8")
-    fewer = [r for r in some if (r.group, r.method) != ("CIFAR10-contrast-5", "ll-MCMC")]
+    fewer = [r for r in some if (r.group, r.method) != ("CIFAR10-contrast-5", "ll-Laplace")]
     (now,) = (e for e in elements.elements(records | {"probabilistic": fewer}) if e.key == "B8")
     assert now.state == "partial"
-    assert "ll-MCMC in CIFAR10-contrast-5 first" in now.here
-    assert "contrast" not in b8
+    assert "ll-Laplace in CIFAR10-contrast-5 first" in now.here
+    assert "ll-Laplace" not in b8

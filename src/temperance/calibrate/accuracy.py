@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 POINTS, POINT_WEIGHTS = np.array([-np.sqrt(3), 0, np.sqrt(3)]), np.array([1, 4, 1]) / 6
 NEIGHBOURS = 5  # of a row among the source rows, by their features
-BLOCK = 512  # rows that are compared at a time
+PART = 512  # rows that are compared at a time
 IDEAL_ROWS = 2.0  # pseudo-rows with the ideal prototype, so that a class with few rows has one
 SHARPER = 0.25  # factor of T at which probabilities are as good as an assignment
 
@@ -280,7 +280,7 @@ class Source:
         place = np.full(k, -1)
         place[present] = np.arange(len(present))
         length = float(np.abs(rows.filled).max()) or 1.0  # so that no square overflows
-        blocks = [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+        blocks = [slice(start, start + PART) for start in range(0, n, PART)]
         squares = sum(float(((rows.filled[some] / length) ** 2).sum()) for some in blocks)
         ideal = IDEAL_ROWS * float(np.sqrt(squares / n))
         total = np.zeros((len(present), k)) - ideal / k
@@ -340,10 +340,13 @@ class Source:
         """Return the cosine of each row with the prototype of the class it is predicted as."""
         length = float(np.abs(target.filled).max()) or 1.0
         found = np.empty(len(target))
-        for start in range(0, len(target), BLOCK):
-            some, of = target.filled[start : start + BLOCK], target.predicted[start : start + BLOCK]
+        for start in range(0, len(target), PART):
+            some, of = (
+                target.filled[start : start + PART],
+                target.predicted[start : start + PART],
+            )
             chosen = _prototypes_of(self.prototypes, self.place, of, target.n_classes)
-            found[start : start + BLOCK] = _cosines(some / length, chosen)
+            found[start : start + PART] = _cosines(some / length, chosen)
         return found
 
 
@@ -351,10 +354,10 @@ def nearness(features: NDArray[np.float32], others: NDArray[np.float32], skip: i
     """Return the mean cosine of each row with its nearest others, the ``skip`` nearest left out."""
     found = np.empty(len(features))
     most = min(NEIGHBOURS + skip, len(others))
-    for start in range(0, len(features), BLOCK):
-        cosine = features[start : start + BLOCK] @ others.T
+    for start in range(0, len(features), PART):
+        cosine = features[start : start + PART] @ others.T
         nearest = np.sort(np.partition(cosine, -most, axis=1)[:, -most:], axis=1)
-        found[start : start + BLOCK] = nearest[:, : most - skip].mean(axis=1)
+        found[start : start + PART] = nearest[:, : most - skip].mean(axis=1)
     return np.round(found, 6)
 
 

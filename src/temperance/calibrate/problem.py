@@ -42,7 +42,7 @@ from temperance.data.given import (
 from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
 
 ROUNDING = 1e-12  # of the largest logit
-BLOCK = 256  # rows that are hashed at a time
+HASHED = 256  # rows that are hashed at a time
 FEATURES_ALONE = (
     "features are compared with those of a labelled source: give source=(logits, labels) too, or "
     "leave features out."
@@ -102,6 +102,8 @@ class Prior:
 
 def about(prior: object, rows: float = 100) -> Prior:
     """Say that a class mix is known about as well as from counting that many rows.
+
+    Beside a source, a count that agrees with the class mix of the source confirms that mix.
 
     Parameters
     ----------
@@ -464,7 +466,7 @@ def row_keys(z: NDArray[Any]) -> NDArray[np.int64]:
         rows = np.ascontiguousarray(z, dtype=np.float32)
         factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)
         keys = np.empty(len(rows), dtype=np.int64)
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
+        for start in range(0, len(rows), HASHED):
+            part = slice(start, start + HASHED)
             keys[part] = rows[part].view(np.int32).astype(np.int64) @ factors
     return keys

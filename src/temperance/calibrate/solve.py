@@ -5,7 +5,7 @@ Conditions on the map ``p = softmax(z / T + b)`` of unlabelled logits z with pre
     mean_i p_ik         = q_k    `match_mix`: the classes come out as often as they occur
     mean_i p_{i, ŷ_i}   = a      `match_accuracy`: the model's own predictions are right as often as
                                  the map says, given that q is met
-    mean_i max_k p_ik   = a      `match_confidence`: the same without a class mix, b = 0
+    mean_i max_k p_ik   = a      `solve_confidence`: the same without a class mix, b = 0
 
 `project` returns the one map that is nearest to a mixture of maps.
 """
@@ -96,7 +96,7 @@ def match_accuracy(
     return found
 
 
-def match_confidence(
+def solve_confidence(
     target: Logits, accuracy: float, start: float, limits: tuple[float, float]
 ) -> float:
     """Return T, within the limits, at which the mean confidence is ``accuracy``."""

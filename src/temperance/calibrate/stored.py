@@ -20,7 +20,7 @@ from temperance._core.checks import InputError
 from temperance.maps import check_temperature
 
 Form = Any
-LARGEST_BIAS = 1e100  # of a stored map: as large as any logit
+LARGEST_STORED_BIAS = 1e100  # of a stored map: as large as any logit
 NAMES: dict[Any, str] = {
     int: "an integer",
     float: "a number",
@@ -133,8 +133,8 @@ def _check_plausible(
     for temperature, bias in zip(temperatures, biases, strict=True):
         check_temperature(temperature)
         _check_length(bias, n_classes, "plausible.biases")
-        if max(map(abs, bias)) > LARGEST_BIAS:
-            raise InputError(f"plausible.biases must lie within ±{LARGEST_BIAS:g}.")
+        if max(map(abs, bias)) > LARGEST_STORED_BIAS:
+            raise InputError(f"plausible.biases must lie within ±{LARGEST_STORED_BIAS:g}.")
 
 
 def _check_length(values: list[Any] | None, n: int, name: str) -> None:

@@ -33,9 +33,9 @@ from temperance.calibrate.problem import about
 from temperance.calibrate.solve import (
     BiasAt,
     match_accuracy,
-    match_confidence,
     match_mix,
     project,
+    solve_confidence,
 )
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def _solve(
 ) -> BiasAt:
     """Return the map of an accuracy and a mix, looked for from the last one that was found."""
     if mix is None:
-        t = match_confidence(sample, accuracy, start, limits)
+        t = solve_confidence(sample, accuracy, start, limits)
         return BiasAt(t, np.zeros(sample.n_classes))
     first = before[-1] if before else BiasAt(start, np.zeros(sample.n_classes))
     return match_accuracy(sample, accuracy, mix, first, limits)

@@ -20,7 +20,8 @@ from temperance._core.arrays import Floats
 from temperance._core.stats import Interval, wilson
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.solve import BiasAt
+from temperance.calibrate.solve import TINY, BiasAt
+from temperance.metrics.binned import N_BINS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from temperance.calibrate.uncertainty import Plausible
 
 Verdict = Literal["improved", "no-evidence", "refused"]
-N_BINS = 15
 EDGES = np.arange(N_BINS + 1) / N_BINS
 COVERAGE = np.linspace(0.01, 1, 100)
-TINY = 1e-12  # least error of a gain, so that a gain of zero is as likely above as below
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +166,7 @@ def share_above_zero(weights: Floats, values: Floats, sampling: float = 0.0) -> 
     between = (place[1:] + place[:-1]) / 2
     ends = np.concatenate([2 * place[:1] - between[:1], between, 2 * place[-1:] - between[-1:]])
     width = np.diff(ends) if len(place) > 1 else np.zeros(1)
-    error = np.sqrt(width**2 / 12 + sampling**2 + TINY**2)
+    error = np.sqrt(width**2 / 12 + sampling**2 + TINY**2)  # never zero
     return float(weight @ ndtr(place / error))
 
 

@@ -26,7 +26,7 @@ from temperance.calibrate.accuracy import POINT_WEIGHTS, POINTS, log_odds
 from temperance.calibrate.constants import NUMERICAL
 from temperance.calibrate.problem import Logits
 from temperance.calibrate.result import Calibration
-from temperance.calibrate.solve import match_confidence
+from temperance.calibrate.solve import solve_confidence
 from temperance.data.given import LabelledSample
 from temperance.monitor.change import Ranks, Tally, residual
 
@@ -52,7 +52,7 @@ class Reference:
         start = ranks.temperature
         limits = start / NUMERICAL.widest, start * NUMERICAL.widest
         wanted = expit(log_odds(self.accuracy) + error * POINTS)
-        self.temperatures = [match_confidence(rows, float(a), start, limits) for a in wanted]
+        self.temperatures = [solve_confidence(rows, float(a), start, limits) for a in wanted]
         self._margins = _margins(rows)
 
     def probability(self, z: NDArray[Any], tally: Tally) -> float:
