@@ -118,6 +118,8 @@ def _against_cbpe(benign: dict[str, Any]) -> str:
 def _earlier(record: dict[str, Any]) -> str:
     """Return which sections are of an earlier revision of the estimates, or nothing."""
     names = {
+        "windows": "Error of the estimates",
+        "rotation": "Twelve weeks",
         "quiet": "False alarms (without images)",
         "growing": "Delay (without images)",
         "expected": "Precision, recall, F1, AUC and cost (without CIFAR-10)",

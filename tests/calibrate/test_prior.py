@@ -83,3 +83,9 @@ def test_a_count_that_differs_from_the_source_keeps_its_shares(seed):
     count = rng.multinomial(100, mix) / 100
     rough = _bias_error(scene, tp.about(count, rows=100))
     assert rough < 0.75 * _bias_error(scene, tp.about(np.full(10, 0.1), rows=100))
+
+
+@pytest.mark.parametrize("bias", [[], "no", 0.5, None])
+def test_bias_is_true_or_false(bias):
+    with pytest.raises(tp.InputError, match="bias must be True or False"):
+        tp.calibrate(np.eye(3)[[0, 1, 2] * 20] * 3, [1 / 3] * 3, bias=bias)

@@ -118,7 +118,7 @@ def test_a_stream_that_ends_early_gives_no_memory_of_others(tmp_path):
     assert formats.read(tmp_path / "whole.npz").n == 300  # the forger knows the format
     short_stream(tmp_path / "t.npz", 33, 300)
     message = refusal(tmp_path / "t.npz")
-    assert "expected 7200 bytes got 792" in message
+    assert "must hold 7,200 bytes for shape (300, 3). It holds 792" in message
 
 
 def test_every_damage_to_a_compressed_file_is_told(tmp_path):

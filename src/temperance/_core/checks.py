@@ -68,6 +68,12 @@ class NotIdentified(ValueError):
 # --------------------------------------------------------------------------------- single arguments
 
 
+def check_flag(value: object, name: str) -> None:
+    """Raise where a value is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False. Got {type(value).__name__}.")
+
+
 def check_choice(value: object, choices: Iterable[str], name: str) -> str:
     """Return ``value`` when it is one of ``choices``; otherwise say what it is closest to."""
     options = list(choices)

@@ -21,6 +21,7 @@ from temperance._core.checks import (
     NotIdentified,
     by_column,
     check_classes,
+    check_flag,
     check_number,
     check_prior,
     check_seed,
@@ -349,6 +350,7 @@ def read_problem(
 ) -> Problem:
     """Check what was given, draw a sample of bounded size, and leave out impossible classes."""
     generator = check_seed(seed)
+    check_flag(bias, "bias")
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     called = None if classes is None else check_classes(classes, k)

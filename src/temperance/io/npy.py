@@ -106,7 +106,10 @@ def _member(
         if path is not None and info.compress_type == zipfile.ZIP_STORED:
             return _map(path, _offset(path, info), header, name)
     with archive.open(info) as stream:
-        array = npy.read_array(stream, allow_pickle=False)
+        try:
+            array = npy.read_array(stream, allow_pickle=False)
+        except ValueError:
+            raise _cut(name, header, stream.tell() - header.length) from None
         stream.read(1)  # at the end of the stream its checksum is compared
     return array
 
