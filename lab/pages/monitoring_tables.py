@@ -119,7 +119,7 @@ def _earlier(record: dict[str, Any]) -> str:
     """Return which sections are of an earlier revision of the estimates, or nothing."""
     names = {
         "windows": "Error of the estimates",
-        "rotation": "Twelve weeks",
+        "rotation": "Twelve weeks of rotation",
         "quiet": "False alarms (without images)",
         "growing": "Delay (without images)",
         "expected": "Precision, recall, F1, AUC and cost (without CIFAR-10)",
