@@ -8,7 +8,7 @@ import scenes
 from scipy.optimize import minimize
 
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.solve import BiasAt, match_accuracy, match_confidence, match_mix, project
+from temperance.calibrate.solve import BiasAt, match_accuracy, solve_confidence, match_mix, project
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_an_accuracy_out_of_reach_gives_the_nearer_limit(target):
 
 @pytest.mark.parametrize("accuracy", [0.3, 0.6, 0.9])
 def test_mean_confidence_is_met(target, accuracy):
-    t = match_confidence(target, accuracy, 1.0, (1e-3, 1e3))
+    t = solve_confidence(target, accuracy, 1.0, (1e-3, 1e3))
     assert target.probabilities(t).max(axis=1).mean() == pytest.approx(accuracy, abs=1e-5)
 
 

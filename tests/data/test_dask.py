@@ -106,7 +106,7 @@ def test_two_processes_find_what_one_finds(files):
     np.testing.assert_allclose(there.bias, here.bias, atol=1e-6)
     there, here = tp.metrics.evaluate(a, b), tp.metrics.evaluate(z, y)
     np.testing.assert_array_equal(there.bins.counts, here.bins.counts)
-    assert there.scores.correct_sum == here.scores.correct_sum
+    assert there.correct_sum == here.correct_sum
     assert there.nll == pytest.approx(here.nll, rel=1e-12)
     assert there.ece == pytest.approx(here.ece, rel=1e-12)
     assert tp.metrics.adaptive_ece(a, b) == pytest.approx(tp.metrics.adaptive_ece(z, y), rel=1e-12)

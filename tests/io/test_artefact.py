@@ -346,7 +346,7 @@ def test_only_maps_and_calibrations_are_saved(tmp_path, obj):
     [
         ({"classes": ["a", "b"]}, "classes must hold 3 distinct names"),
         ({"classes": [(1, 2), "b", "c"]}, "classes must"),
-        ({"classes": ["a", "b", "\ud800"]}, "strings or integers"),
+        ({"classes": ["a", "b", "\ud800"]}, "text that UTF-8 can write"),
         ({"classes": 5}, "classes must"),
         ({"prior": [0.5, 0.5]}, "prior must be 3 numbers"),
         ({"prior": iter([1])}, "prior must be"),

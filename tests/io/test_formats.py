@@ -24,7 +24,8 @@ from temperance.io.formats import Table
 
 N, K = 40, 4
 CLASSES = ["cat", "dog", "owl", "elk"]
-read_csv = partial(pd.read_csv, float_precision="round_trip")  # pandas 2 rounds by default
+EXACT = {} if pd.__version__ >= "3" else {"float_precision": "round_trip"}  # pandas 2 rounds
+read_csv = partial(pd.read_csv, **EXACT)
 
 
 @pytest.fixture(scope="module")

@@ -126,10 +126,11 @@ def test_nothing_is_missing_without_scripts(opened, path):
 
 def test_hostile_names_run_nothing(opened, pages):
     page = opened(pages["hostile"])
-    assert page.title() == "Calibration report: improved"
     assert page.said == []
     assert page.locator("img").count() == 0
-    assert page.evaluate("JSON.parse(document.getElementById('facts').textContent).verdict")
+    verdict = page.evaluate("JSON.parse(document.getElementById('facts').textContent).verdict")
+    assert verdict in {"improved", "no-evidence"}
+    assert page.title() == f"Calibration report: {verdict}"
 
 
 def test_the_facts_can_be_read_by_a_program(opened, path):

@@ -177,13 +177,13 @@ def test_what_the_manual_says_of_maps_that_hide_melanomas_is_so():
 
 
 def test_what_the_manual_says_of_the_study_is_so():
-    """With the mix stated every interval holds; ten diagnoses mend the accuracy elsewhere."""
+    """With the mix stated every interval holds; thirty diagnoses mend the accuracy elsewhere."""
     clinics = record_of("study")["clinics"]
     assert list(clinics) == list(SITES)
     for found in clinics.values():
         assert all(share["holds"] == 1 for share in found["mix_stated"].values())
-        ten = next(step for step in found["steps"] if step["labels"] == 10)
-        assert ten["estimated"]["accuracy"]["holds"] >= 0.9
+        ten, thirty = (next(s for s in found["steps"] if s["labels"] == n) for n in (10, 30))
+        assert thirty["estimated"]["accuracy"]["holds"] >= 0.9
         assert found["mix_stated"]["accuracy"]["width"] < ten["measured"]["accuracy"]["width"]
     nothing = clinics["vidir_molemax"]["steps"][0]["estimated"]
     assert nothing["accuracy"]["holds"] == nothing["sensitivity"]["holds"] == 0

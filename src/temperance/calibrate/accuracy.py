@@ -341,12 +341,10 @@ class Source:
         length = float(np.abs(target.filled).max()) or 1.0
         found = np.empty(len(target))
         for start in range(0, len(target), PART):
-            some, of = (
-                target.filled[start : start + PART],
-                target.predicted[start : start + PART],
-            )
+            part = slice(start, start + PART)
+            of = target.predicted[part]
             chosen = _prototypes_of(self.prototypes, self.place, of, target.n_classes)
-            found[start : start + PART] = _cosines(some / length, chosen)
+            found[part] = _cosines(target.filled[part] / length, chosen)
         return found
 
 

@@ -154,7 +154,7 @@ def _error_of_gain(own: Floats, used: Floats) -> float:
     return float(np.sqrt(max(float(square.mean()) - float(mean.mean()) ** 2, 0.0) / n))
 
 
-def share_above_zero(weights: Floats, values: Floats, sampling: float = 0.0) -> float:
+def share_above_zero(weights: Floats, values: Floats, sampling: float) -> float:
     """Return the probability that a quantity is positive.
 
     Each value stands for a normal distribution: its variance is that of an even spread from half
