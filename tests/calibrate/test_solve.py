@@ -8,7 +8,7 @@ import scenes
 from scipy.optimize import minimize
 
 from temperance.calibrate.problem import Logits
-from temperance.calibrate.solve import BiasAt, match_accuracy, solve_confidence, match_mix, project
+from temperance.calibrate.solve import BiasAt, match_accuracy, match_mix, project, solve_confidence
 
 
 @pytest.fixture(scope="module")
