@@ -29,17 +29,8 @@ from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import draw_counts, group_numbers
 from temperance.metrics.selective import risk_coverage
 from temperance.metrics.smooth import fixed_point, smoothed, split_between_cells
-from temperance.report.style import (
-    AFTER,
-    BEFORE,
-    COLUMN,
-    SOURCE,
-    ink,
-    pyplot,
-    short,
-    styled,
-    svg_of,
-)
+from temperance.report import style
+from temperance.report.style import AFTER, BEFORE, COLUMN, SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,8 +68,8 @@ class Display(ABC):
         if ax is not None:
             self._draw(ax)
             return ax
-        with styled():
-            _, new = pyplot().subplots(figsize=(COLUMN, self.height), layout="constrained")
+        with style.styled():
+            _, new = style.pyplot().subplots(figsize=(COLUMN, self.height), layout="constrained")
             self._draw(new)
         return new
 
@@ -93,9 +84,9 @@ class Display(ABC):
         """
         ax = self.plot()
         try:
-            text = svg_of(ax.figure, standalone=path is not None)  # pyright: ignore[reportArgumentType]
+            text = style.svg_of(ax.figure, standalone=path is not None)  # pyright: ignore[reportArgumentType]
         finally:
-            pyplot().close(ax.figure)
+            style.pyplot().close(ax.figure)
         if path is not None:
             write_bytes(path, text.encode())
         return text
@@ -153,15 +144,7 @@ class ReliabilityDisplay(Display):
     ) -> Self:
         """Measure the curve of some rows, and with a map the one after it too.
 
-        Parameters
-        ----------
-        logits, labels : arrays of shape (n, K) and (n,)
-        calibration : Map or Calibration, optional
-            Draws a second curve, of the rows after the map.
-        groups : array of shape (n,), optional
-            Patient or site of each row, for the band.
-        n_resamples, level, seed
-            Of the bootstrap band.
+        The other arguments, of the band, are those of `temperance.metrics.bootstrap`.
         """
         rng = checks.check_seed(seed)
         options = (groups, checks.check_integer(n_resamples, "n_resamples", low=1), level, rng)
@@ -176,7 +159,7 @@ class ReliabilityDisplay(Display):
     def _draw(self, ax: Axes) -> None:
         columns = self.frame()
         curve, peak = columns.pop("curve"), columns["density"].max()
-        ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+        ax.plot([0, 1], [0, 1], color=style.ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         for (name, error), look in zip(
             self._errors.items(), ((BEFORE, "-"), (AFTER, "--")), strict=False
         ):
@@ -303,8 +286,10 @@ class ClassMixDisplay(Display):
         ax.barh(y, predicted[shown], 0.62, color=BEFORE, alpha=0.55, label="predicted")
         ax.plot(after[shown], y, "D", color=AFTER, markersize=4, label="calibrated")
         if "prior" in columns:
-            ax.plot(columns["prior"][shown], y, "|", color=ink(), markersize=11, label="prior")
-        ax.set_yticks(y, [short(names[i]) for i in shown])
+            ax.plot(
+                columns["prior"][shown], y, "|", color=style.ink(), markersize=11, label="prior"
+            )
+        ax.set_yticks(y, [style.short(names[i]) for i in shown])
         ax.invert_yaxis()
         rest = f", {len(shown)} of {len(names)} classes" if len(names) > len(shown) else ""
         ax.set(xlim=(0, None), xlabel=f"share of rows{rest}")
