@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import Floats, softmax, to_numpy
-from temperance._core.sums import bin_index, bin_sums
+from temperance._core.sums import bin_index, bin_sums, sums_at
 from temperance.data import Block, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
@@ -283,14 +283,9 @@ def _bin_classes(block: Block, *, n_bins: int) -> Bins:
     """Return the bins of every class over the rows of a block."""
     p, place, truth = class_bins(block, n_bins)
     weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
-    one = 1 if weight is None else weight
-    size = p.shape[1] * n_bins
-    sums = (
-        np.bincount(place.ravel(), weight, size),
-        np.bincount(place.ravel(), p.ravel() * one, size),
-        np.bincount(place.ravel(), truth.ravel() * one, size),
-    )
-    return Bins(unit_edges(n_bins), *(s.reshape(-1, n_bins) for s in sums))
+    sums = sums_at(place.ravel(), p.ravel(), truth.ravel(), weight, p.shape[1] * n_bins)
+    sums = sums.reshape(3, -1, n_bins)
+    return Bins.from_sums(sums, unit_edges(n_bins), weighted=weight is not None)
 
 
 def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Floats]:
