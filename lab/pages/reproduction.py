@@ -169,9 +169,9 @@ temperance-lab compare temperance-reproduce/records lab/experiments/paper
 ```
 
 The first takes two to three hours of one core: two minutes to train a LeNet-5, four a small
-CIFAR-10 network, six SVI on it, one or two for a panel of a figure. What is there already is not run
-again. The second needs no files: five thousand digits take the place of every data set, and five
-draws of twenty. It takes some minutes. The third says which numbers of a run are those of the
+CIFAR-10 network, six SVI on it, one or two for a panel of a figure. What is there already is not
+run again. The second needs no files: five thousand digits take the place of every data set, and
+five draws of twenty. It takes some minutes. The third says which numbers of a run are those of the
 records here: two means are the same if they differ by less than a fiftieth of their spread over
 draws, or by one in ten thousand."""
 PROTOCOL = """\

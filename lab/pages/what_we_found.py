@@ -528,7 +528,7 @@ prior-matched scaling that leaves the predictions as they are: **{ours_equal}**.
 
 The Laplace approximation and MCMC are neighbours that the paper names and does not run. Over the
 last layer of the first network, in the paper's settings, UTS is below the Laplace approximation:
-**{uts_neighbours}**. MCMC has no numbers yet: whether its chain moves enough is not checked.
+**{uts_laplace}**; below Hamiltonian Monte Carlo: **{uts_mcmc}** ({accepted}).
 
 SVI is a network with random weights, and how it was trained decides what its comparison says.
 
@@ -584,13 +584,26 @@ def _probabilistic(t: RecordTable, word: Word) -> str:
         svi=_svi(t),
         uts=word("probabilistic", "UTS beats every"),
         target=word("probabilistic", "TS-Target is"),
-        uts_neighbours=word("probabilistic", "UTS beats Laplace"),
+        uts_laplace=word("probabilistic", "UTS beats Laplace"),
+        uts_mcmc=word("probabilistic", "UTS beats MCMC"),
+        accepted=_accepted(t),
         ours=word("probabilistic", "Prior-matched scaling beats"),
         uts_ensemble=word("combination", "UTS improves an ensemble"),
         ours_ensemble=word("combination", "Prior-matched scaling improves an ensemble"),
         uts_dropout=word("combination", "UTS improves ll-Dropout"),
         ours_dropout=word("combination", "Prior-matched scaling improves ll-Dropout"),
     )
+
+
+def _accepted(t: RecordTable) -> str:
+    """How many trajectories the chain of each data set accepted, as its record says."""
+    found = {
+        _set(r.group): share[0]
+        for r in t.records.values()
+        if r.method == "ll-MCMC" and (share := re.findall(r"\d+ % of trajectories", r.caveat))
+    }
+    told = " and ".join(f"{share} accepted on {name}" for name, share in found.items())
+    return told or "not run"
 
 
 def _svi(t: RecordTable) -> str:

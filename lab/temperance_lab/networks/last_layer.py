@@ -163,8 +163,8 @@ def sample_last_layer(
 ) -> tuple[Floats, float]:
     """Draw last layers ``(n_samples, K, d + 1)`` given training images; biases are last.
 
-    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior. Beside the layers
-    stands the share of trajectories that the chain accepted, 1 for the independent draws of Laplace.
+    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior. The second value is
+    the share of trajectories that the chain accepted, 1 for the independent draws of Laplace.
     """
     if method not in {"laplace", "hmc"}:
         raise InputError(f"method must be 'laplace' or 'hmc'. Got {method!r}.")

@@ -439,12 +439,15 @@ CLAIMS = (
         (*OTHERS, "UTS"),
         ours=True,
     ),
-    _lowest(
-        "probabilistic",
-        "UTS beats Laplace over the last layer",
-        "UTS",
-        ("ll-Laplace",),
-        ours=True,
+    *(
+        _lowest(
+            "probabilistic",
+            f"UTS beats {name} over the last layer",
+            "UTS",
+            (f"ll-{name}",),
+            ours=True,
+        )
+        for name in ("Laplace", "MCMC")
     ),
     _at_equal_accuracy(
         "Prior-matched scaling, T only, beats probabilistic methods at equal accuracies",

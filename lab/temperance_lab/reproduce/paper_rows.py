@@ -195,7 +195,7 @@ ROWS = (
         here="ResNet56",
     ),
     Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
-    # Networks that are no rows of the paper's tables (`BESIDE`); the first two are the supplement's.
+    # No rows of the paper's tables (`BESIDE`); the first two are of the supplement.
     Row(
         "ImageNet",
         "ResNet152",
