@@ -177,8 +177,7 @@ def test_command_line(table, tmp_path, capsys):
 
 
 def test_records_of_two_runs_are_compared(table, tmp_path, capsys):
-    folder, groups = table
-    records = groups["MNIST-demo"]
+    records = table[1]["MNIST-demo"]
     now, then = tmp_path / "now", tmp_path / "then"
     write(now / "table-1.json", records)
     changed = [
