@@ -82,11 +82,11 @@ two standard errors of their difference apart, beyond the last printed digit.
   NLL {vector_nll}; the printed {vector_p} is worse than no calibration ({unc}). The code for it was
   not published, and we do not know how it was fitted.
 
-Slips of the print, which change no more than the counts that they are about: the table of ECE has MNIST UTS in bold at {ece_uts}
-beside {ece_ts} of TS and {ece_unc} without calibration, so UTS beats TS in {ece_rows} of its rows,
-not in two; the table of accuracies has VGG16 matrix scaling in bold at {acc_matrix} beside
-{acc_unc} without, and vector or matrix scaling is above the network without calibration in
-{acc_rows} of its rows. {isic}
+Slips of the print, which change no more than the counts that they are about: the table of ECE has
+MNIST UTS in bold at {ece_uts} beside {ece_ts} of TS and {ece_unc} without calibration, so UTS beats
+TS in {ece_rows} of its rows, not in two; the table of accuracies has VGG16 matrix scaling in bold
+at {acc_matrix} beside {acc_unc} without, and vector or matrix scaling is above the network without
+calibration in {acc_rows} of its rows. {isic}
 
 ## The printed equations do not do it; the published code does
 
@@ -705,8 +705,8 @@ def _verdicts(improved: float, refused: float) -> str:
 
 MISSING = """\
 {groups}: we found no public logits of these networks and no weights that we could read (the project
-jax_privacy names a file `WRN_40_4_CIFAR100.dill`), and training them takes a GPU. Of the supplement,
-{supplement}: their photographs are not here, and the second needs a GPU. [The
+jax_privacy names a file `WRN_40_4_CIFAR100.dill`), and training them takes a GPU. Of the
+supplement, {supplement}: their photographs are not here, and the second needs a GPU. [The
 tables](reproduction.md) name the file and the command for each. For DenseNet-100 of CIFAR-10 and
 CIFAR-100 the public BC variant stands, for ResNet-110 a public ResNet-56. The figures of the paper
 carry no numbers, so there the claims are compared, not the points. The CIFAR-10 network of the
