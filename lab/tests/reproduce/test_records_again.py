@@ -89,3 +89,14 @@ def test_records_of_the_library_of_today(tmp_path, shared_data):
     group, ours = "CIFAR10-VGG16", ["prior-matched, T only", "prior-matched"]
     (_, now), *_ = run("table-1", data, tmp_path, cells=group, methods=ours)
     assert_same(now, [r for r in stored("table-1", EXPERIMENTS / "paper") if r.group == group])
+
+
+@pytest.mark.reproduce
+def test_a_network_that_is_trained_again_has_the_recorded_weights(tmp_path, shared_data):
+    """From an empty directory: a LeNet-5 trained, digits rotated, the same numbers (two minutes)."""
+    data = ExperimentData(tmp_path, shared_data)
+    group, method = "MNIST-rotation-105", ["ll-Laplace"]
+    (_, now), *_ = run("probabilistic", data, tmp_path / "r", cells=group, methods=method)
+    committed = [r for r in stored("probabilistic", EXPERIMENTS / "paper") if r.group == group]
+    assert {r.weights for r in now} == {r.weights for r in committed if r.method in method}
+    assert_same(now, committed)
