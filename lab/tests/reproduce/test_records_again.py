@@ -93,7 +93,7 @@ def test_records_of_the_library_of_today(tmp_path, shared_data):
 
 @pytest.mark.reproduce
 def test_a_network_that_is_trained_again_has_the_recorded_weights(tmp_path, shared_data):
-    """From an empty directory: a LeNet-5 trained, digits rotated, the same numbers (two minutes)."""
+    """From an empty directory: a LeNet-5 is trained, digits are rotated, the numbers the same."""
     data = ExperimentData(tmp_path, shared_data)
     group, method = "MNIST-rotation-105", ["ll-Laplace"]
     (_, now), *_ = run("probabilistic", data, tmp_path / "r", cells=group, methods=method)
