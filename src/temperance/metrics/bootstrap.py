@@ -142,12 +142,21 @@ def group_numbers(groups: object, n: int) -> NDArray[np.intp]:
             got = type(groups).__name__ if names is None else f"shape {tuple(names.shape)}"
             msg = f"groups must have shape ({n},), one name or number per row. Got {got} instead."
             raise checks.InputError(msg)
-        units = np.unique(to_numpy(names), return_inverse=True)[1]
+        units = _numbered(to_numpy(names))
     if units.max() == 0:
         what = "one row" if groups is None else "one group"
         msg = f"bootstrap needs at least two rows, or two groups, to draw from. Got {what}."
         raise checks.InputError(msg)
     return units
+
+
+def _numbered(names: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of each name among the different ones."""
+    try:
+        return np.unique(names, return_inverse=True)[1]
+    except TypeError:  # names of several types have no order
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(repr(one), len(known)) for one in names.tolist()])
 
 
 def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
