@@ -355,6 +355,8 @@ class Monitor:
         if not isinstance(new, Map):
             msg = "proposal must be that of propose(), a calibration or a map. Got "
             raise InputError(f"{msg}{type(new).__name__} instead.")
+        if new.n_classes is not None:
+            check_same_classes(new.n_classes, len(self.classes), "the map")
         self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:
@@ -432,10 +434,11 @@ class Monitor:
 
     def merge(self, other: Monitor) -> None:
         """Take over the windows, labels and decisions of a monitor with the same beginning."""
-        if next(iter(self._records)) != next(iter(other._records)):
+        theirs = other._records if isinstance(other, Monitor) else {}
+        if [*theirs][:1] != [*self._records][:1]:
             msg = "other must be a monitor with the same source and settings. Got another one."
             raise InputError(f"{msg} Begin both from one saved state.")
-        self._records |= other._records
+        self._records |= theirs
         self._timeline = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -519,12 +522,23 @@ def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:
         segments = {column: segments[column] for column in segments.columns}
     elif not isinstance(segments, Mapping):
         segments = {"segment": segments}
-    found = {str(column): np.asarray(values).astype(str) for column, values in segments.items()}
+    found = {str(column): _texts(values) for column, values in segments.items()}
     for column, values in found.items():
         if values.shape != (n,):
             msg = f"segments must have one value for each of the {n:,} rows. Got shape "
             raise InputError(f"{msg}{values.shape} for {column!r}.")
     return found
+
+
+def _texts(values: Any) -> NDArray[Any]:
+    """Return values as text that a file can keep."""
+    try:
+        texts = np.asarray(values).astype(str)
+        "".join(np.unique(texts)).encode()
+    except (TypeError, ValueError):  # objects, or bytes of a name in another encoding
+        msg = "segments must be numbers, or text that UTF-8 can write. Got others: give each value"
+        raise InputError(f"{msg} a name.") from None
+    return texts
 
 
 def _prior_facts(prior: Prior) -> dict[str, Any]:
