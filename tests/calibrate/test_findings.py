@@ -92,6 +92,12 @@ def test_no_finding_tells_a_doubt_of_nothing():
     assert all(f"{share:.0%}" != "0%" for share in shares)
 
 
+def test_nothing_is_said_of_the_mix_of_a_source_that_is_not_there(quiet):
+    z, y = quiet.target, quiet.labels
+    assert "TP105" not in codes(z)
+    assert "TP105" not in codes(z, labelled=(z[:30], y[:30]))
+
+
 def test_most_serious_first(quiet):
     cal = tp.calibrate((quiet.target + 1e3 * np.eye(5)[1])[:100], FLAT, quiet.source)
     order = [("refuse", "warn", "note").index(finding.severity) for finding in cal.findings]

@@ -257,7 +257,7 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
 
 
 def _mix_unstated(e: Evidence) -> Iterator[Finding]:
-    if e.problem.prior is None:
+    if e.problem.prior is None and e.problem.source is not None:
         yield found("TP105")
 
 
