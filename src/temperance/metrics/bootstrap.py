@@ -73,17 +73,11 @@ def bootstrap(
         A metric of this module; ``functools.partial(ece, n_bins=10)`` sets an option. Any other
         function of ``(logits, labels)`` works too, on resampled rows, and is called n_resamples
         times.
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices, or soft labels where the metric takes them.
+    logits, labels, sample_weight, classes
+        Labelled rows, as of `accuracy`; the metric is handed them.
     groups : array of shape (n,), optional
         Names or numbers of the groups that are drawn as a whole. By default each row is drawn by
         itself.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights, handed to the metric.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
     n_resamples : int
         Number of resamples.
     level : float

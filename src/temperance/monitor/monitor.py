@@ -195,6 +195,10 @@ class Monitor:
         name, used = self._in_use(instant(when))
         cal = calibrate(rows, self._prior, self._sample, labelled=labelled, classes=self.classes)
         self._calibrations = {key: cal}
+        same_mix = None
+        if self._prior is None and labelled is None and len(self.classes) > 2:
+            mix = self._reference.mix
+            same_mix = calibrate(z, mix, self._sample, classes=self.classes)
         facts = {
             "kind": "window",
             "id": key,
@@ -203,7 +207,7 @@ class Monitor:
             "in_use": name,
             "n_labelled": cal.details["n_labelled"],
             "calibration": slim(cal),
-            **self._estimated(cal, z, used, POLICY.level),
+            **self._estimated(cal, same_mix, z, used, POLICY.level),
             "segments": self._segments(z, drawn.numbers, columns, used),
         }
         if segments is None and known is not None:  # labels of a window that is there
@@ -212,11 +216,16 @@ class Monitor:
         return self._window(key)
 
     def _estimated(
-        self, cal: Calibration, z: NDArray[Any], used: Map, level: float
+        self,
+        cal: Calibration,
+        same_mix: Calibration | None,
+        z: NDArray[Any],
+        used: Map,
+        level: float,
     ) -> dict[str, Any]:
         """Return the estimates of some rows, and their sums for the comparison with others."""
         tally = self._ranks.tally(z)
-        joined = self._reference.join(cal, z, tally)
+        joined = self._reference.join(cal, same_mix, z, tally)
         estimates = describe(joined, z, used, list(self.limits.recall), level)
         return {"estimates": estimates, "change": tally.to_dict()}
 
@@ -236,7 +245,7 @@ class Monitor:
         facts: dict[str, Any] = {}
         for key, places in found.items():
             cal = calibrate(z[places], source=self._sample, classes=self.classes)
-            part = self._estimated(cal, z[places], used, level)
+            part = self._estimated(cal, None, z[places], used, level)
             estimates, recall = part["estimates"], part["estimates"].get("recall", {})
             estimates["recall"] = {name: recall[name] for name in self.limits.recall if recall}
             shorter = {"by_class": []} | ({} if len(self.classes) <= MOST_NAMED else {"counts": []})
