@@ -206,7 +206,7 @@ def _sentence(change: Change, names: Sequence[str]) -> str:
         return f"{change.now:.1%} of the predictions moved to other classes{most}."
     name, more = MEANS[change.what]
     way = "fell" if change.direction < 0 else "rose"
-    most = f", most of all where {listed} is predicted" if listed else ""
+    most = f", most of all in rows predicted as {listed}" if listed else ""
     return (
         f"{name} {way}{most}: the average row is {more} than {change.now:.0%} of the source rows, "
         f"{change.before:.0%} before."
