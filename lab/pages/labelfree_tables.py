@@ -133,7 +133,8 @@ def families() -> str:
     """Return the Brier regret of each setting, family by family."""
     found = record("settings")
     rows = []
-    for group in ("text and tables", "public text and tables", "newest text and tables", "images"):
+    groups = [name for name in found if name.endswith(("text and tables", "images"))]
+    for group in groups:
         for family, f in found[group]["by_family"].items():
             sets = str(f["sets"])
             rows.append([plain(family), sets, *(f"{f[n]:+.1f}" for n in f if n != "sets")])
@@ -245,6 +246,8 @@ TABLES = {
     "public_first": lambda: settings("public text and tables", "public_first"),
     "newest": lambda: settings("newest text and tables"),
     "newest_first": lambda: settings("newest text and tables", "newest_first"),
+    "more": lambda: settings("more text and tables"),
+    "more_first": lambda: settings("more text and tables", "more_first"),
     "images": lambda: settings("images"),
     "two_classes": lambda: settings("two classes"),
     "unshifted": lambda: settings("unshifted"),

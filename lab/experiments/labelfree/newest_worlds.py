@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from public_worlds import another_mix, save
+from public_worlds import LEAST_ROWS, another_mix, save
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Changes = Callable[[np.random.Generator], dict[str, Callable[[str], str]]]
 
 TABLES = "penbased optdigits satimage texture marketing magic phoneme spambase"
-CONSTANT_COLUMNS = ("optdigits",)  # of which naive Bayes predicts one class, whatever the row
+CONSTANT_COLUMNS = "optdigits chess splice mushroom"  # of which naive Bayes predicts one class
 COOKIES = (
     "computers definitions songs-poems politics science people work men-women linux wisdom art "
     "knghtbrd"
@@ -46,12 +46,12 @@ LANGUAGES = "american-english danish dutch french italian ngerman polish portugu
 TARGET = 2_500
 
 
-def table(out: Path, path: Path) -> None:
+def table(out: Path, path: Path, least_rows: int = LEAST_ROWS) -> None:
     """Write the worlds of one table."""
     rng = np.random.default_rng(5)
     frame = pd.read_csv(path, header=None, skipinitialspace=True)
     y = pd.Categorical(frame.iloc[:, -1].astype(str).str.strip()).codes.astype(np.int64)
-    x = frame.iloc[:, :-1].to_numpy(float)
+    x = pd.get_dummies(frame.iloc[:, :-1]).to_numpy(float)
     n, q = x.shape
     trained, held = min(5_000, int(0.45 * n)), min(1_500, int(0.2 * n))
     train, source, rest = np.split(rng.permutation(n), [trained, trained + held])
@@ -81,9 +81,10 @@ def table(out: Path, path: Path) -> None:
         "rf": RandomForestClassifier(100, min_samples_leaf=2, random_state=0),
         "hgb": HistGradientBoostingClassifier(max_iter=60, random_state=0),
     }
-    if path.stem in CONSTANT_COLUMNS:
+    if path.stem in CONSTANT_COLUMNS.split():
         del models["gnb"]
-    save(out, path.stem, models, (x[train], y[train]), (x[source], y[source]), shifts)
+    home = (x[train], y[train]), (x[source], y[source])
+    save(out, path.stem, models, *home, shifts, least_rows)
 
 
 def texts(out: Path, family: str, read: Any, y: Any, changes: Changes, **tokens: Any) -> None:
@@ -102,17 +103,23 @@ def texts(out: Path, family: str, read: Any, y: Any, changes: Changes, **tokens:
     first = next(iter(named))
     shifts[f"skew_{first}"] = shifts[first][0][mixed], labels[mixed]
 
+    train, source = slice(0, trained), slice(trained, trained + held)
+    home = (read[train], y[train]), (read[source], y[source])
+    save(out, family, text_models(**tokens), *home, shifts)
+
+
+def text_models(**tokens: Any) -> dict[str, Any]:
+    """Return models of texts, by name."""
+
     def words() -> TfidfVectorizer:
         return TfidfVectorizer(min_df=2, max_features=8_000, sublinear_tf=True, **tokens)
 
-    models = {
+    return {
         "lr": make_pipeline(words(), LogisticRegression(max_iter=200, C=5)),
         "svm": make_pipeline(words(), LinearSVC()),
         "nb": make_pipeline(words(), MultinomialNB(alpha=0.1)),
         "mlp": make_pipeline(words(), MLPClassifier((48,), max_iter=12, random_state=0)),
     }
-    train, source = slice(0, trained), slice(trained, trained + held)
-    save(out, family, models, (read[train], y[train]), (read[source], y[source]), shifts)
 
 
 def misspell(rng: np.random.Generator, share: float) -> Callable[[str], str]:

