@@ -168,6 +168,9 @@ def check_header(table: object, name: str) -> None:
 
     A file is read by these names; a frame is read as it stands.
     """
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):
+        msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
+        raise InputError(f"{msg} its .collect().")
     header = getattr(table, "column_names", getattr(table, "columns", None))
     if header is None or callable(header):
         return

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from temperance._core.stats import Z90
 from temperance.calibrate.accuracy import Source, log_odds, share_similar
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Problem, row_keys, thin
@@ -28,6 +29,7 @@ STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which
 SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
 DISSIMILAR_ROWS = 0.2  # share of rows less similar than 999 in 1,000 source rows
 SHARED_ROWS = 0.1  # share of target rows that are also in the source
+SURE = 0.995  # probability of a gain from which no doubt is told: it would be shown as 0%
 ESTIMATES_APART = 2.0  # log-odds between two estimates from which a finding is given
 SEVERITY = ("refuse", "warn", "note")
 
@@ -256,7 +258,7 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
 
 
 def _mix_unstated(e: Evidence) -> Iterator[Finding]:
-    if e.problem.prior is None:
+    if e.problem.prior is None and e.problem.source is not None:
         yield found("TP105")
 
 
@@ -361,7 +363,7 @@ def _estimates_disagree(e: Evidence) -> Iterator[Finding]:
 
 def _may_be_worse(e: Evidence) -> Iterator[Finding]:
     judged = e.judgement
-    if judged is not None and judged.verdict == "improved" and judged.probability < 1 - 1e-3:
+    if judged is not None and judged.verdict == "improved" and judged.probability < SURE:
         yield found("TP404", share=1 - judged.probability, gain_low=judged.gain.low)
 
 
@@ -376,7 +378,7 @@ def _labels_used(e: Evidence) -> Iterator[Finding]:
     low, high = before.accuracy_before.low, before.accuracy_before.high
     expected = before.accuracy_before.value
     sampling = np.sqrt(expected * (1 - expected) / len(few.labels))
-    width = np.hypot((high - low) / 2, 1.645 * sampling)
+    width = np.hypot((high - low) / 2, Z90 * sampling)
     if abs(right - expected) > 1.5 * width:
         yield found("TP407", measured=right, rows=len(few.labels), low=low, high=high)
 
