@@ -7,6 +7,8 @@ const MAX_FILES = 1000;
 const MAX_FILE_BYTES = 25 * 2 ** 20;
 const REQUEST_FILES = 8;
 const REQUEST_BYTES = 30 * 2 ** 20;
+const FINAL = [401, 403, 500, 507]; // nothing that is sent afterwards would fare better
+const MOST_PROBLEMS = 5;
 
 /** Groups of files that are small enough for one request each. */
 function* parts(files) {
@@ -26,11 +28,12 @@ function* parts(files) {
 /** Ask the server; on failure, throw a sentence: its own where it gave one. */
 async function ask(address, options) {
   const response = await fetch(address, options).catch(() => {
-    throw new Error("The server does not answer. Nothing is known of this request; try again.");
+    throw Object.assign(new Error("The server does not answer."), { final: true });
   });
   if (response.ok) return response;
   const said = await response.json().catch(() => ({})); // not JSON: the number has to do
-  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`);
+  const text = typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`;
+  throw Object.assign(new Error(text), { final: FINAL.includes(response.status) });
 }
 
 /** Send files and fields as a form does. */
@@ -91,6 +94,17 @@ function predictPage(form) {
     results.append(...ordered);
   }
 
+  /** Many complaints are folded, so that the results stay in sight. */
+  function fold() {
+    const complaints = [...results.querySelectorAll(":scope > .problem")];
+    if (complaints.length <= MOST_PROBLEMS) return;
+    const folded = document.createElement("details"), title = document.createElement("summary");
+    title.textContent = `${complaints.length} files were not taken; why`;
+    folded.className = "problem";
+    folded.append(title, ...complaints);
+    results.prepend(folded);
+  }
+
   function summary(notTaken) {
     const found = cards().map((card) => card.dataset);
     const count = (name, value) => found.filter((facts) => facts[name] === value).length;
@@ -109,9 +123,10 @@ function predictPage(form) {
     if (busy || !files.length || !form.reportValidity()) return;
     busy = button.disabled = true;
     const { good, complaints } = sorted(files);
+    const ofAll = [];
     let notTaken = complaints.length;
     if (good.length > MAX_FILES) {
-      complaints.push(`${good.length} files were dropped; the first ${MAX_FILES} were sent. Drop the rest afterwards.`);
+      ofAll.push(`${good.length} files were dropped; the first ${MAX_FILES} were sent. Drop the rest afterwards.`);
       notTaken += good.length - MAX_FILES;
       good.length = MAX_FILES;
     }
@@ -129,12 +144,20 @@ function predictPage(form) {
         results.insertAdjacentHTML("beforeend", await response.text());
         notTaken += part.length - (cards().length - before);
       } catch (error) {
+        if (error.final) {
+          const left = good.length - done;
+          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}`);
+          notTaken += left;
+          break;
+        }
         results.append(problem(`${part.map((file) => file.name).join(", ")}: ${error.message}`));
         notTaken += part.length;
       }
       done += part.length;
     }
     sort();
+    fold();
+    results.prepend(...ofAll.map(problem));
     meter.hidden = true;
     progress.textContent = summary(notTaken);
     input.value = "";
