@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
+    from temperance_skin_lesion.assistant import Assistant
+
 __all__ = [
     "Evidence",
     "Measured",
@@ -123,9 +125,16 @@ def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
     )
 
 
-def measured(session: Session) -> Measured | None:
+def measured(assistant: Assistant) -> Measured | None:
     """Calibration of what was said, where the diagnosis is known; None with too few lesions."""
-    return summarise(evidence(session))
+    with assistant.store.reading() as session:
+        newest = db.newest(session)
+
+    def counted() -> Measured | None:
+        with assistant.store.reading() as session:
+            return summarise(evidence(session))
+
+    return assistant.remember(("measured", newest), counted)
 
 
 def summarise(found: Evidence) -> Measured | None:

@@ -434,6 +434,13 @@ def newest_diagnoses(session: Session, lesions: list[str] | None = None) -> dict
     return {row.lesion: row for row in session.scalars(holding)}
 
 
+def newest(session: Session) -> tuple[int | None, int | None]:
+    """Return the numbers of the newest case and of the newest diagnosis: what evidence is there."""
+    return session.scalar(select(func.max(Case.id))), session.scalar(
+        select(func.max(DiagnosisRow.id))
+    )
+
+
 def is_diagnosed() -> Any:
     """Whether the lesion of a case has a diagnosis, as a condition on `Case`."""
     return Case.lesion.in_(select(DiagnosisRow.lesion).where(_holds()))

@@ -155,9 +155,9 @@ class Lesion:
 def report(assistant: Assistant, agreement: Agreement) -> Study | None:
     """Return the report, or None before anything was judged."""
     with assistant.store.reading() as session:
-        newest = [session.scalar(select(func.max(table.id))) for table in (Case, DiagnosisRow)]
+        newest = db.newest(session)
         active = assistant.active(session)
-    key = ("study", active.activation, agreement.gap, *newest, db.now()[:10])
+    key = ("study", active.activation, agreement.gap, newest, db.now()[:10])
     return assistant.remember(key, lambda: _report(assistant, active, agreement))
 
 

@@ -24,7 +24,7 @@ from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import load_map
 from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.decision import FOREIGN
-from temperance_skin_lesion.store import Case, DiagnosisRow
+from temperance_skin_lesion.store import Case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,8 @@ def by_week(
     """Return the newest weeks, newest first; with ``hidden``, of silent or of other cases only."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        newest = [session.scalar(select(func.max(table.id))) for table in (Case, DiagnosisRow)]
-    key = ("weeks", hidden, active.activation, agreement.gap, *newest, datetime.now(UTC).date())
+        newest = db.newest(session)
+    key = ("weeks", hidden, active.activation, agreement.gap, newest, datetime.now(UTC).date())
     return assistant.remember(key, lambda: _by_week(assistant, active, agreement.gap, hidden))
 
 

@@ -335,6 +335,9 @@ def test_diagnoses_are_entered_by_single_keys(desktop, address, lesions):
     ready("Case 2")
     desktop.keyboard.press("8")
     desktop.keyboard.type("squamous cell carcinoma")
+    desktop.keyboard.press("Enter")  # nothing is saved before its source is said
+    expect(desktop.locator("input[name=source]:invalid")).to_have_count(5)
+    desktop.get_by_label("histology").check()
     desktop.keyboard.press("Enter")
     ready("Case 1")
     desktop.keyboard.press("p")

@@ -466,7 +466,12 @@ def export(
     return attachment(lines, kind, f"skin-lesion-log.{format}")
 
 
-@router.get("/audit/export", tags=["audit"], response_class=StreamingResponse)
+@router.get(
+    "/audit/export",
+    tags=["audit"],
+    response_class=StreamingResponse,
+    responses={403: PROBLEMS[403]},
+)
 def export_audit(assistant: Service, user: Clinician) -> StreamingResponse:
     """Return the audit chain with the cases; `temperance-skin-lesion verify FILE` checks it.
 
@@ -721,8 +726,7 @@ def propose_from_cases(assistant: Service, user: Clinician, agreement: Agreed, m
 @router.get("/measured", tags=["monitoring"])
 def measured(assistant: Service) -> dict[str, Any] | None:
     """Return calibration where diagnoses are known; null while there are too few lesions."""
-    with assistant.store.reading() as session:
-        found = monitor.measured(session)
+    found = monitor.measured(assistant)
     return asdict(found) if found else None
 
 

@@ -576,11 +576,11 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
     """What came true, and what the weeks look like."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        found = monitor.measured(session)
         total = db.count(session, select(Case.id))
         diagnosed = len(db.newest_diagnoses(session))
         recent = int((~monitor.recent(session, assistant.model.id).dark).sum())
         stated = clinic.last_mix(session)
+    found = monitor.measured(assistant)
     return page(
         request,
         "results.html",

@@ -44,8 +44,10 @@ SAFE = {"GET", "HEAD", "OPTIONS"}
 OWN_ADDRESS = r"(?a)(/[\w.-]+)+(\?[\w.%&=+*~-]*)?"
 NO_SESSION = (
     "Nobody is logged in here, or the session has ended; nothing of this request was kept. Log in "
-    "and try again. (Programs: POST name and password to /api/v1/login, then send Authorization: "
-    "Bearer TOKEN.)"
+    "and try again."
+)
+FOR_PROGRAMS = (
+    " Programs POST name and password to /api/v1/login, then send Authorization: Bearer TOKEN."
 )
 OPEN_PATHS = ("/login", "/static/", "/api/v1/login")
 OPEN_WRITES = ("/login", "/logout", "/api/v1/login")
@@ -131,7 +133,8 @@ class Guard:
                 return None
             if scope["method"] == "GET" and not path.startswith("/api/"):
                 return RedirectResponse(login_address(scope), status_code=303)
-            return refuse(scope, 401, NO_SESSION)
+            program = "sec-fetch-site" not in headers  # which every browser sends
+            return refuse(scope, 401, NO_SESSION + (FOR_PROGRAMS if program else ""))
         if write and path not in OPEN_WRITES and not user.may("clinician"):
             return refuse(scope, 403, f"{user.name} may look and change nothing (reader).")
         return None

@@ -105,7 +105,7 @@ function predictPage(form) {
     results.prepend(folded);
   }
 
-  function summary(notTaken) {
+  function summary(notTaken, stopped) {
     const found = cards().map((card) => card.dataset);
     const count = (name, value) => found.filter((facts) => facts[name] === value).length;
     const numbers = [...URGENCIES.slice(0, 4).map((word) => count("urgency", word)),
@@ -116,7 +116,7 @@ function predictPage(form) {
       return cell;
     }));
     batch.hidden = false;
-    return `Done: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
+    return `${stopped ? "Stopped" : "Done"}: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
   }
 
   async function judge(files) {
@@ -134,7 +134,7 @@ function predictPage(form) {
     const fields = Object.fromEntries(["lesion", "site", "camera"].map((name) => [name, form.elements[name].value]));
     meter.hidden = false;
     meter.max = good.length || 1;
-    let done = 0;
+    let done = 0, stopped = false;
     for (const part of parts(good)) {
       meter.value = done;
       progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…`;
@@ -148,6 +148,7 @@ function predictPage(form) {
           const left = good.length - done;
           ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}`);
           notTaken += left;
+          stopped = true;
           break;
         }
         results.append(problem(`${part.map((file) => file.name).join(", ")}: ${error.message}`));
@@ -159,7 +160,7 @@ function predictPage(form) {
     fold();
     results.prepend(...ofAll.map(problem));
     meter.hidden = true;
-    progress.textContent = summary(notTaken);
+    progress.textContent = summary(notTaken, stopped);
     input.value = "";
     button.hidden = true;
     busy = button.disabled = false;
