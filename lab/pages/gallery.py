@@ -12,6 +12,7 @@ import numpy as np
 
 import temperance as tp
 from temperance import demo
+from temperance_lab.displays import ObjectiveDisplay, ShiftCurveDisplay, TemperatureDisplay
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,8 @@ def build(out: Path) -> None:
         "class-mix": shown.ClassMixDisplay.from_calibration(cal),
         "risk-estimated": shown.RiskCoverageDisplay.from_calibration(cal),
         "risk-measured": shown.RiskCoverageDisplay.from_logits(*labelled, cal),
-        "temperatures": shown.TemperatureDisplay(temperatures(cal, labelled)),
-        "objective": shown.ObjectiveDisplay.from_logits(target.logits, demo.class_mix()),
+        "temperatures": TemperatureDisplay(temperatures(cal, labelled)),
+        "objective": ObjectiveDisplay.from_logits(target.logits, demo.class_mix()),
         "few-labels": few_labels(cal, *labelled),
         "shift-curve": shift_curve(pair),
     }
@@ -60,7 +61,7 @@ def temperatures(cal: Calibration, labelled: tuple[Any, Any]) -> dict[str, Any]:
     }
 
 
-def few_labels(cal: Calibration, z: Any, y: Any) -> tp.display.ShiftCurveDisplay:
+def few_labels(cal: Calibration, z: Any, y: Any) -> ShiftCurveDisplay:
     """Return the estimated accuracy against the number of labels, beside the truth."""
     found = [
         cal if n == 0 else cal.update(z[r], y[r]) for n in LABELS for r in [cal.label_next(n or 1)]
@@ -71,10 +72,10 @@ def few_labels(cal: Calibration, z: Any, y: Any) -> tp.display.ShiftCurveDisplay
             float(np.mean(one.predict_proba(z).argmax(axis=1) == y)) for one in found
         ],
     }
-    return tp.display.ShiftCurveDisplay(LABELS, curves, metric="accuracy", shift="labelled rows")
+    return ShiftCurveDisplay(LABELS, curves, metric="accuracy", shift="labelled rows")
 
 
-def shift_curve(source: tuple[Any, Any]) -> tp.display.ShiftCurveDisplay:
+def shift_curve(source: tuple[Any, Any]) -> ShiftCurveDisplay:
     """Return the calibration error against the rotation, of three ways to calibrate."""
     curves: dict[str, list[float]] = {"model's own": [], "TS-source": [], "temperance": []}
     prior = tp.about(demo.class_mix(), rows=len(source[1]))
@@ -85,7 +86,7 @@ def shift_curve(source: tuple[Any, Any]) -> tp.display.ShiftCurveDisplay:
         maps = (lambda z: z, fitted, cal.map)
         for name, one in zip(curves, maps, strict=True):
             curves[name].append(tp.metrics.ece(one(rows.logits.astype(np.float64)), rows.labels))
-    return tp.display.ShiftCurveDisplay(
+    return ShiftCurveDisplay(
         DEGREES, curves, metric="calibration error", shift="rotation in degrees"
     )
 

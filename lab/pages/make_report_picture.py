@@ -39,9 +39,9 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": 2000}, device_scale_factor=1.3)
         page.set_content(page_text)
-        chart = page.locator("#wrong-answers figure").bounding_box()
-        assert chart is not None  # noqa: S101 - it has been found
-        height = chart["y"] + chart["height"] + 6
+        table = page.locator("table").first.bounding_box()
+        assert table is not None  # noqa: S101 - it has been found
+        height = table["y"] + table["height"] + 6
         page.screenshot(path=PICTURE, clip={"x": 0, "y": 0, "width": WIDTH, "height": height})
         browser.close()
     save(COLOURS, PICTURE, shown())

@@ -134,7 +134,8 @@ Of an earlier revision of the estimates: {"; ".join(old)}. `run.py --only PART` 
 
 def page(record: dict[str, Any]) -> str:
     """Return the page in Markdown."""
-    windows, quiet, growing = record["windows"], record["quiet"], record["growing"]
+    windows, quiet, columns = record["windows"], record["quiet"], record["growing"]
+    growing = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     shifted, benign = windows["shifted"], windows["benign"]
     errors = shifted["accuracy"]
     ratio, mixed = (errors[who] / errors["cbpe"] for who in ("monitor", "with mix"))

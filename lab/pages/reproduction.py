@@ -9,7 +9,6 @@ from temperance_lab.reproduce import EXPERIMENTS, Record, stored
 from temperance_lab.reproduce.claims import Verdict, check
 from temperance_lab.reproduce.core import uses_core
 from temperance_lab.reproduce.figures import FIGURES
-from temperance_lab.reproduce.methods import METHODS
 from temperance_lab.reproduce.networks import TASKS
 from temperance_lab.reproduce.paper_rows import title
 from temperance_lab.reproduce.record import EVIDENCE
@@ -161,15 +160,20 @@ beyond the last printed digit, ✗ the others. Elsewhere the level is that of an
 claims are what can be compared.
 {cores}
 [What we found](what-we-found.md) says it in words, and [line by line](paper-elements.md) where each
-element of the paper is.
+element of the paper is, and what is not complete.
 
 ```
 temperance-lab reproduce all --data DIR
 temperance-lab reproduce all --quick
+temperance-lab compare temperance-reproduce/records lab/experiments/paper
 ```
 
-The second needs no files: five thousand digits take the place of every data set, and five draws of
-twenty. It takes some minutes."""
+The first takes two to three hours of one core: two minutes to train a LeNet-5, four a small
+CIFAR-10 network, six SVI on it, one or two for a panel of a figure. What is there already is not
+run again. The second needs no files: five thousand digits take the place of every data set, and
+five draws of twenty. It takes some minutes. The third says which numbers of a run are those of the
+records here: two means are the same if they differ by less than a fiftieth of their spread over
+draws, or by one in ten thousand."""
 PROTOCOL = """\
 A fifth of the test rows, drawn by class as the authors' code draws, to calibrate on, the others
 to judge. UTS is the form
@@ -186,51 +190,6 @@ regression and BBQ are those of the package netcal, each class against the rest;
 classes, because one fit of a hundred takes half a minute, and cells not run yet are empty."""
 
 
-COST = """\
-A LeNet-5 takes about two minutes of one free core to train, a small CIFAR-10 network four, SVI
-on it six, and a panel of a figure one or two. What is there already is not run again."""
-# Lines of the paper that are not complete here, and what each needs.
-OPEN = {
-    "Table 1: SVHN DenseNet-100, CIFAR-100 WideResNet-40-4": (
-        "logits of such networks, or a GPU; the tables below name file and command"
-    ),
-    "Figure 3 and combinations on CIFAR-10: one network five times, ten members and ll-Dropout of "
-    "today's training, which SVI has already": (
-        "an hour of one core; `temperance-lab reproduce probabilistic --cells CIFAR10 --data DIR`"
-    ),
-    "All records from one revision": (
-        "two to three hours of one core; `temperance-lab reproduce all --data DIR` into an empty "
-        "directory. A test lane measures cheap rows again"
-    ),
-    "Attacked pictures on CIFAR-10": (
-        "five small networks and eight minutes of one core; `temperance-lab reproduce foreign "
-        "--cells CIFAR10-attacked --data DIR`"
-    ),
-    "Supplement: ResNet-152 on ImageNet": (
-        "the 50,000 validation photographs and public weights, `networks.build('resnet152', "
-        "1000)`; an hour of a GPU, a day of two cores"
-    ),
-    "Supplement: ResNet-200 on ISIC": (
-        "all 10,015 photographs and a GPU, `lab/experiments/skin_lesion/supplement.py`"
-    ),
-}
-
-
-def open_lines(all_records: dict[str, list[Record]]) -> str:
-    """Return the table of what is not complete, networks trained once among it."""
-    lines = ["| line of the paper | what it needs |", "|---|---|"]
-    lines += [f"| {line} | {needs} |" for line, needs in OPEN.items()]
-    for name, some in all_records.items():
-        once = [r for r in some if r.weights and r.networks == 1 and r.method in METHODS]
-        groups = dict.fromkeys(title(r.group) for r in once)
-        if groups:
-            lines.append(
-                f"| {EXPERIMENTS[name].title}: trained once, {shortened(list(groups))} | "
-                f"`temperance-lab reproduce {name} --data DIR`, to train five times |"
-            )
-    return "\n".join(lines)
-
-
 CORES = """\
 Prior-matched scaling and `calibrate` are methods of the label-free core, which still changes, and
 their records name its code by a sha256; the methods of the paper do not depend on it. Of their
@@ -245,11 +204,6 @@ def cores(every: list[Record]) -> str:
     told = [f"{n:,} are of the core `{core}`" for core, n in found.most_common()]
     told += [f"{older:,} of cores from before records named it"] if older else []
     return CORES.format(n=found.total() + older, by=" and ".join(told)) + "\n"
-
-
-def shortened(names: list[str]) -> str:
-    """Return the names, or the first and how many more."""
-    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} more panels"
 
 
 def reproduction(all_records: dict[str, list[Record]]) -> str:
@@ -273,9 +227,6 @@ def reproduction(all_records: dict[str, list[Record]]) -> str:
         claims(verdicts, ours=False),
         "What the paper does not say, and we do:",
         claims(verdicts, ours=True),
-        "## Not complete yet",
-        COST,
-        open_lines(all_records),
         "## Tables: the same domain",
         PROTOCOL,
         figure("table-1"),

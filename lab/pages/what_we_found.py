@@ -82,11 +82,11 @@ two standard errors of their difference apart, beyond the last printed digit.
   NLL {vector_nll}; the printed {vector_p} is worse than no calibration ({unc}). The code for it was
   not published, and we do not know how it was fitted.
 
-Slips of the print, which change no conclusion: the table of ECE has MNIST UTS in bold at {ece_uts}
-beside {ece_ts} of TS and {ece_unc} without calibration, so UTS beats TS in {ece_rows} of its rows,
-not in two; the table of accuracies has VGG16 matrix scaling in bold at {acc_matrix} beside
-{acc_unc} without, and vector or matrix scaling is above the network without calibration in
-{acc_rows} of its rows. {isic}
+Slips of the print, which change no more than the counts that they are about: the table of ECE has
+MNIST UTS in bold at {ece_uts} beside {ece_ts} of TS and {ece_unc} without calibration, so UTS beats
+TS in {ece_rows} of its rows, not in two; the table of accuracies has VGG16 matrix scaling in bold
+at {acc_matrix} beside {acc_unc} without, and vector or matrix scaling is above the network without
+calibration in {acc_rows} of its rows. {isic}
 
 ## The printed equations do not do it; the published code does
 
@@ -514,11 +514,11 @@ def _corruptions(t: RecordTable, word: Word) -> str:
 PROBABILISTIC = """
 ## Ensembles, dropout, variational weights
 
-In the paper's eight settings and more degrees of their shifts, with ensembles of ten networks, UTS
-is below every probabilistic method in Brier score: **{uts}**. TS-Target is the best of the
-paper's methods: **{target}**. Prior-matched scaling is below all that see no labels of the target:
-**{ours}**. In the paper's {mnist} settings of MNIST all that see no labels of the target are above
-{guess}, equal probabilities, but for: {below}.
+In the paper's eight settings, with ensembles of ten networks, UTS is below every probabilistic
+method in Brier score: **{uts}**. TS-Target is the best of the paper's methods: **{target}**. In
+these settings and in more degrees of their shifts, prior-matched scaling is below all that see no
+labels of the target: **{ours}**. In the paper's {mnist} settings of MNIST all that see no labels of
+the target are above {guess}, equal probabilities, but for: {below}.
 
 The paper chose settings in which all methods have about the same accuracy, so that a Brier score
 speaks of calibration alone. The settings of the figure are its own, but the networks are not. So we
@@ -528,7 +528,7 @@ prior-matched scaling that leaves the predictions as they are: **{ours_equal}**.
 
 The Laplace approximation and MCMC are neighbours that the paper names and does not run. Over the
 last layer of the first network, in the paper's settings, UTS is below the Laplace approximation:
-**{uts_neighbours}**. MCMC has no numbers yet: whether its chain moves enough is not checked.
+**{uts_laplace}**; below Hamiltonian Monte Carlo: **{uts_mcmc}** ({accepted}).
 
 SVI is a network with random weights, and how it was trained decides what its comparison says.
 
@@ -584,13 +584,26 @@ def _probabilistic(t: RecordTable, word: Word) -> str:
         svi=_svi(t),
         uts=word("probabilistic", "UTS beats every"),
         target=word("probabilistic", "TS-Target is"),
-        uts_neighbours=word("probabilistic", "UTS beats Laplace"),
+        uts_laplace=word("probabilistic", "UTS beats Laplace"),
+        uts_mcmc=word("probabilistic", "UTS beats MCMC"),
+        accepted=_accepted(t),
         ours=word("probabilistic", "Prior-matched scaling beats"),
         uts_ensemble=word("combination", "UTS improves an ensemble"),
         ours_ensemble=word("combination", "Prior-matched scaling improves an ensemble"),
         uts_dropout=word("combination", "UTS improves ll-Dropout"),
         ours_dropout=word("combination", "Prior-matched scaling improves ll-Dropout"),
     )
+
+
+def _accepted(t: RecordTable) -> str:
+    """How many trajectories the chain of each data set accepted, as its record says."""
+    found = {
+        _set(r.group): share[0]
+        for r in t.records.values()
+        if r.method == "ll-MCMC" and (share := re.findall(r"\d+ % of trajectories", r.caveat))
+    }
+    told = " and ".join(f"{share} accepted on {name}" for name, share in found.items())
+    return told or "not run"
 
 
 def _svi(t: RecordTable) -> str:
@@ -692,7 +705,8 @@ def _verdicts(improved: float, refused: float) -> str:
 
 MISSING = """\
 {groups}: we found no public logits of these networks and no weights that we could read (the project
-jax_privacy names a file `WRN_40_4_CIFAR100.dill`), and training them takes a GPU. [The
+jax_privacy names a file `WRN_40_4_CIFAR100.dill`), and training them takes a GPU. Of the
+supplement, {supplement}: their photographs are not here, and the second needs a GPU. [The
 tables](reproduction.md) name the file and the command for each. For DenseNet-100 of CIFAR-10 and
 CIFAR-100 the public BC variant stands, for ResNet-110 a public ResNet-56. The figures of the paper
 carry no numbers, so there the claims are compared, not the points. The CIFAR-10 network of the
@@ -703,7 +717,7 @@ the paper's have {least:.0f} to {most:.0f} %."""
 def _missing(records: dict[str, list[Record]]) -> str:
     table = records["table-1"]
     run = {r.group for r in table if not r.needs}
-    groups = dict.fromkeys(title(r.group) for r in table if r.group not in run)
+    empty = dict.fromkeys(r.group for r in table if r.group not in run)
     small = RecordTable(records["figure-shift"]).value(
         "CIFAR10-gaussian_noise", "uncalibrated", "accuracy", 0
     )
@@ -713,5 +727,9 @@ def _missing(records: dict[str, list[Record]]) -> str:
         if r.reported and (r.dataset, r.method, r.metric) == ("CIFAR10", "uncalibrated", "accuracy")
     ]
     return MISSING.format(
-        groups=", ".join(groups), small=small, least=min(printed), most=max(printed)
+        groups=", ".join(title(g) for g in empty if g not in BESIDE),
+        supplement=", ".join(title(g) for g in empty if g in BESIDE),
+        small=small,
+        least=min(printed),
+        most=max(printed),
     )

@@ -13,8 +13,9 @@ from temperance import __version__
 from temperance.cli import output, run_app
 from temperance.cli.options import Json, Out
 from temperance_lab.checks import check_choice
-from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, run
+from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, run, stored
 from temperance_lab.reproduce.claims import check
+from temperance_lab.reproduce.comparison import compare as compare_records
 from temperance_lab.reproduce.figures import draw
 from temperance_lab.reproduce.record_table import RecordTable
 
@@ -153,3 +154,28 @@ def reproduce(
         show_claims(records)
         output.show_files({"records and figures": out})
     return 0
+
+
+@app.command
+def compare(records: Path, earlier: Path, /) -> int:
+    """Compare the records of two runs, number by number; exit code 1 where they differ.
+
+    Two means are the same number if they differ by less than a fiftieth of the spread over draws,
+    or by one in ten thousand. Seconds are not compared.
+
+    Parameters
+    ----------
+    records
+        Directory of records, e.g. temperance-reproduce/records.
+    earlier
+        Directory of the records of an earlier run, e.g. lab/experiments/paper.
+    """
+    rows, found = [], []
+    for name in EXPERIMENTS:
+        counts, differ = compare_records(stored(name, records), stored(name, earlier))
+        found += differ
+        rows.append([name, ", ".join(f"{n} {what}" for what, n in counts.items() if n)])
+    output.table(("experiment", "numbers"), rows)
+    for record in found:
+        output.say(f"differs: {record.key} is {record.reproduced:.5g} in {records}")
+    return int(bool(found))

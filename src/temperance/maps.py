@@ -13,18 +13,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from temperance._core import checks
-from temperance._core.arrays import (
-    Array,
-    Floats,
-    as_array,
-    as_floating,
-    like,
-    namespace,
-    softmax,
-    to_numpy,
-    widened,
-)
+from temperance._core import arrays, checks
+from temperance._core.arrays import Array, Floats, namespace
 
 
 class Map(ABC):
@@ -48,13 +38,13 @@ class Map(ABC):
             checks.check_same_classes(int(z.shape[1]), self.n_classes, "logits")
         z = checks.check_values(z)
         with np.errstate(over="ignore", invalid="ignore"):
-            calibrated = namespace(z).astype(self._apply(widened(z)), z.dtype)
+            calibrated = namespace(z).astype(self._apply(arrays.widened(z)), z.dtype)
         checks.check_range(calibrated)
         return calibrated
 
     def predict_proba(self, logits: object) -> Array:
         """Return calibrated class probabilities, of the kind, dtype and device of ``logits``."""
-        return softmax(self(logits))
+        return arrays.softmax(self(logits))
 
     def parameters(self) -> dict[str, Floats]:
         """Return the numbers that make the map, by name."""
@@ -77,8 +67,8 @@ def check_temperature(value: object) -> float:
 
 
 def _freeze(owner: object, name: str, value: object, ndim: int) -> None:
-    array = as_array(value)
-    real = None if array is None else as_floating(to_numpy(array))
+    given = arrays.as_numbers(value)
+    real = None if given is None else arrays.to_numpy(given)
     if real is None or real.ndim != ndim or min(real.shape) < 2 or not np.isfinite(real).all():
         got = type(value).__name__ if real is None else f"shape {real.shape}"
         demand = f"finite numbers with {ndim} axes of two classes or more"
@@ -153,7 +143,7 @@ class VectorMap(Map):
         checks.check_same_classes(len(self.scale), len(self.bias), "scale")
 
     def _apply(self, z: Array) -> Array:
-        return _affine(z * like(self.scale, z), self.bias)
+        return _affine(z * arrays.like(self.scale, z), self.bias)
 
 
 @final
@@ -176,11 +166,11 @@ class MatrixMap(Map):
         checks.check_same_classes(self.weight.shape[1], len(self.bias), "weight columns")
 
     def _apply(self, z: Array) -> Array:
-        return _affine(z @ like(self.weight.T, z), self.bias)
+        return _affine(z @ arrays.like(self.weight.T, z), self.bias)
 
 
 def _affine(scaled: Array, bias: Floats) -> Array:
-    return scaled + like(bias, scaled)
+    return scaled + arrays.like(bias, scaled)
 
 
 IDENTITY = Temperature(1.0)

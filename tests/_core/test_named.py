@@ -142,6 +142,11 @@ def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, fram
             plain.map(table)
 
 
+def test_a_lazy_frame_is_refused_with_the_way_out(scene):
+    with pytest.raises(tp.InputError, match=r"Got LazyFrame: pass its \.collect\(\)"):
+        tp.fit_temperature(pl.DataFrame(scene.source[0]).lazy(), scene.source[1])
+
+
 @pytest.mark.parametrize(
     "missing", [pd.Series([0, None, 1], dtype="Int64"), pl.Series([0, None, 1])]
 )

@@ -11,8 +11,8 @@ from simulated import logits
 
 import temperance as tp
 from temperance._core import threads
-from temperance.data import ArrayRows, rows_per_block
 from temperance.data import rows as data_rows
+from temperance.data.rows import ArrayRows, rows_per_block
 
 Z, Y = logits(40_000, 10, sharpness=2.0)
 Z = Z.astype(np.float32)

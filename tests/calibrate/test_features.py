@@ -55,6 +55,8 @@ def test_neither_order_nor_scale_of_the_features_matters(scene):
     one = tp.calibrate(z, source=source, features=(target, home))
     other = tp.calibrate(z[order], source=source, features=(7 * target[order], home))
     assert other.accuracy.value == pytest.approx(one.accuracy.value, abs=1e-3)
+    huge = tp.calibrate(z, source=source, features=(1e200 * target, 1e-200 * home))
+    assert huge.accuracy.value == pytest.approx(one.accuracy.value, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,8 @@ def test_neither_order_nor_scale_of_the_features_matters(scene):
         (lambda t, s: (t, s[:3]), "source features must have a row"),
         (lambda t, s: (t[:, :4], s), "same number of columns"),
         (lambda t, s: (np.where(t > 2, np.nan, t), s), "finite"),
+        (lambda t, s: (t + 1j, s), "real numbers.* shape .2000, 16. of complex128 and"),
+        (lambda t, s: (t.astype(str), s), "real numbers"),
     ],
 )
 def test_what_cannot_be_features_is_said(scene, features, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from importlib.resources import files
 
@@ -155,17 +154,6 @@ def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, labelled):
     assert main(["report", str(paths["calibration"]), *named]) == 0
     assert "<h1>Scans of May</h1>" in page.read_text("utf-8")
     assert "Model: <bdi>reader 7</bdi>" in page.read_text("utf-8")
-
-
-def test_json(capsys, tmp_path):
-    assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
-    mild, hard, labelled = json.loads(capsys.readouterr().out)
-    assert [mild["degrees"], hard["degrees"]] == [30, 60]
-    assert [m["method"] for m in hard["methods"]][-1] == "TS-Target"
-    assert labelled["labels"] == 30
-    known = labelled["known"]
-    assert known["logits alone"]["accuracy"] is None
-    assert known["30 labels"]["measured"]["ece"] < known["logits alone"]["measured"]["ece"]
 
 
 def test_the_shipped_logits_are_those_of_the_digits(shared_data):

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from simulated import logits, softmax
 
 import temperance as tp
-from temperance.maps import softmax as same_kind_softmax
+from temperance._core.arrays import softmax as same_kind_softmax
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import pickle  # noqa: TID251 - what users of joblib and multiprocessing do
+import warnings
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -17,11 +19,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, OneClassSVM
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_array
 
@@ -366,6 +369,45 @@ def test_what_is_not_a_fitted_classifier_is_refused(digits):
         wrapped(LogisticRegression(), digits).fit(digits.target)
     with pytest.raises(tp.InputError, match="one score per pair"):
         wrapped(SVC(decision_function_shape="ovo").fit(*digits.train), digits).fit(digits.target)
+    with pytest.raises(NotFittedError, match="if it is a classifier"):
+        wrapped(OneClassSVM().fit(digits.train[0]), digits).fit(digits.target)
+
+
+@pytest.mark.parametrize("how", ["several outputs", "one against the rest", "pipeline", "network"])
+def test_several_labels_for_a_row_are_refused(digits, how):
+    x, y = digits.train
+    table = np.eye(10, dtype=int)[y]
+    rest = OneVsRestClassifier(LogisticRegression(max_iter=50))
+    model = {
+        "several outputs": lambda: RandomForestClassifier(5).fit(x, np.stack([y, y > 4], axis=1)),
+        "one against the rest": lambda: rest.fit(x, table),
+        "pipeline": lambda: make_pipeline(StandardScaler(), rest).fit(x, table),
+        "network": lambda: MLPClassifier([9], solver="lbfgs", max_iter=9).fit(x, table),
+    }[how]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few steps are enough here
+        fitted = model()
+    with pytest.raises(tp.InputError, match=r"one class|multi-label"):
+        wrapped(fitted, digits).fit(digits.target)
+
+
+class Tensors:
+    """A network whose scores are tensors, with their gradients."""
+
+    def __init__(self, model, scores):
+        self.classes_ = model.classes_
+        setattr(self, scores, lambda x: torch.tensor(getattr(model, scores)(x), requires_grad=True))
+
+
+@pytest.mark.parametrize("scores", ["predict_proba", "predict_log_proba"])
+def test_scores_may_be_tensors(digits, scores):
+    model = GaussianNB(var_smoothing=0.01).fit(*digits.train)
+    there = wrapped(Tensors(model, scores), digits).fit(digits.target)
+    here = wrapped(model, digits).fit(digits.target)
+    assert there.scores_from_ == scores
+    np.testing.assert_allclose(
+        there.predict_proba(digits.target), here.predict_proba(digits.target), atol=1e-3
+    )
 
 
 def test_a_source_that_does_not_fit_the_estimator_is_refused(digits, model):

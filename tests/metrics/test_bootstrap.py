@@ -158,6 +158,8 @@ def test_names_of_groups_are_free():
     by_number = bootstrap(metrics.nll, z, y, numbers)
     assert bootstrap(metrics.nll, z, y, np.array(list("abcd"))[numbers]) == by_number
     assert bootstrap(metrics.nll, z, y, torch.from_numpy(numbers)) == by_number
+    mixed = [(None, 7, "a", 2.5)[i] for i in numbers]  # no order among them
+    assert bootstrap(metrics.nll, z, y, mixed) == by_number
 
 
 def test_any_metric_meets_the_kind_of_array_that_came():

@@ -285,15 +285,32 @@ def _confidence(z):
     return (p / p.sum(axis=1, keepdims=True)).max(axis=1).mean()
 
 
-@pytest.mark.parametrize("given", [lambda cal: cal, lambda cal: cal.map])
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda cal: cal,
+        lambda cal: cal.map,
+        lambda _: tp.Temperature(0.5),
+        lambda _: tp.VectorMap(np.array([0.2, 0.5, 1.0, 2.0]), np.array([1.0, 0.0, -1.0, 0.5])),
+        lambda _: tp.MatrixMap(0.3 * np.eye(4) + 0.1, np.array([0.0, 1.0, 0.0, 0.0])),
+    ],
+)
 def test_a_map_that_was_in_use_from_the_beginning(given):
     mon = monitor()
     cal = tp.calibrate(window(2000, seed=3)[0], source=window(2000, seed=100))
     mon.accept(given(cal))
-    assert mon.map == cal.map
+    used = getattr(given(cal), "map", given(cal))
+    assert mon.map == used
     z, _ = window(600, seed=1)
     seen = mon.add(z, at="2026-11-01").confidence
-    assert seen == pytest.approx(float(_confidence(np.asarray(cal.map(z)))), abs=1e-4)
+    assert seen == pytest.approx(float(_confidence(np.asarray(used(z)))), abs=1e-4)
+
+
+def test_a_map_of_other_classes_is_not_taken_into_use():
+    mon = monitor()
+    with pytest.raises(tp.InputError, match="the map must have 4 columns"):
+        mon.accept(tp.VectorMap(np.ones(3), np.zeros(3)))
+    assert mon.add(window(100)[0], at="2026-11-01").accuracy is not None
 
 
 @pytest.mark.parametrize(
@@ -302,6 +319,8 @@ def test_a_map_that_was_in_use_from_the_beginning(given):
         ({"at": "yesterday"}, "at must be a date"),
         ({"segments": ["a"]}, "one value for each"),
         ({"segments": np.arange(500)}, "at most 25 values"),
+        ({"segments": np.array(["a", "\ud800"])[np.arange(500) % 2]}, "text that UTF-8 can write"),
+        ({"segments": np.array([[], {}], object)[np.arange(500) % 2]}, "give each value a name"),
         ({"logits": np.zeros((500, 3))}, "4"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import io
 import json
@@ -245,6 +246,28 @@ def test_states_of_two_machines_are_merged(begun, tmp_path):
     assert [w.at for w in here.windows] == ["2025-12-31", "2026-01-02", "2026-01-03"]
     with pytest.raises(tp.InputError, match="same source and settings"):
         here.merge(tp.Monitor(source=window(400, seed=2)))
+    with pytest.raises(tp.InputError, match="must be a monitor"):
+        here.merge(None)
+
+
+def test_a_file_that_another_process_holds_is_waited_for_and_then_named(begun, monkeypatch):
+    monkeypatch.setattr("temperance.monitor.state.PATIENCE", 0.3)
+    held = tp.Monitor.load(begun)
+    with begun.open("rb") as file:  # as a writer that was stopped (Ctrl-Z) does
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for call in (lambda: tp.Monitor.load(begun), lambda: held.save(begun)):
+            with pytest.raises(tp.InputError, match="another process has held"):
+                call()
+    held.save(begun)
+
+
+def test_a_loop_of_links_is_no_state(begun, tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(tp.InputError, match="Too many levels"):
+        tp.Monitor.load(loop)
+    with pytest.raises(tp.InputError, match="file in a directory"):
+        tp.Monitor.load(begun).save(loop)
 
 
 def test_nothing_else_is_written_over(tmp_path, begun):

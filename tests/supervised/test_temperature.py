@@ -226,3 +226,12 @@ def test_a_masked_class_changes_nothing(n, mask):
     with_mask = np.column_stack([z, np.full(n, mask)])
     plain = tp.fit_temperature(z, y).temperature
     assert tp.fit_temperature(with_mask, y).temperature == pytest.approx(plain, rel=1e-8)
+
+
+@pytest.mark.parametrize("n", [30, 300, 3_000])
+def test_a_model_that_ranks_the_classes_alike_in_every_row_is_not_taken_for_sorted(n):
+    z = np.array([3.0, 2.0, 1.0]) + 0.1 * np.random.default_rng(n).normal(size=(n, 3))
+    y = np.random.default_rng(0).choice(3, n, p=[0.6, 0.3, 0.1])
+    assert (np.diff(z) < 0).all()
+    for alike in (z, np.maximum(z, 2.5)):  # clipped scores tie
+        assert tp.fit_temperature(alike, y).temperature > 0

@@ -160,10 +160,11 @@ def sample_last_layer(
     n_samples: int = 10,
     precision: float = 1.0,
     seed: int = 0,
-) -> Floats:
+) -> tuple[Floats, float]:
     """Draw last layers ``(n_samples, K, d + 1)`` given training images; biases are last.
 
-    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior.
+    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior. The second value is
+    the share of trajectories that the chain accepted, 1 for the independent draws of Laplace.
     """
     if method not in {"laplace", "hmc"}:
         raise InputError(f"method must be 'laplace' or 'hmc'. Got {method!r}.")
@@ -174,11 +175,9 @@ def sample_last_layer(
         n_classes = network(as_batch(check_images(images)[:1], network.mean.device)).shape[1]
     posterior = LastLayer(h, y, n_classes, precision)
     rng = np.random.default_rng(check_integer(seed, "seed"))
-    return (
-        posterior.laplace(n_samples, rng)
-        if method == "laplace"
-        else posterior.hmc(n_samples, rng)[0]
-    )
+    if method == "laplace":
+        return posterior.laplace(n_samples, rng), 1.0
+    return posterior.hmc(n_samples, rng)
 
 
 def predict_last_layer(network: Network, heads: Floats, images: ArrayLike) -> Floats:
@@ -190,7 +189,7 @@ def predict_last_layer(network: Network, heads: Floats, images: ArrayLike) -> Fl
     >>> from temperance_lab import networks
     >>> network = networks.build("lenet5", n_classes=3, in_channels=1)
     >>> images = np.random.default_rng(0).integers(256, size=(30, 28, 28), dtype=np.uint8)
-    >>> heads = networks.sample_last_layer(network, images, np.arange(30) % 3, n_samples=4)
+    >>> heads, _ = networks.sample_last_layer(network, images, np.arange(30) % 3, n_samples=4)
     >>> networks.predict_last_layer(network, heads, images).shape
     (30, 3)
     """

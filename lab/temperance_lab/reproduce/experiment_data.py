@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from temperance_lab.datasets import Dataset
     from temperance_lab.networks import Network
@@ -79,7 +79,6 @@ class ExperimentData:
     quick: bool = False
     _datasets: dict[str, Dataset] = field(default_factory=dict, repr=False)
     _weights: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
-    _heads: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
     _images: tuple[tuple[str, Shift], NDArray[np.uint8]] | None = field(default=None, repr=False)
 
     @property
@@ -157,11 +156,11 @@ class ExperimentData:
         weights = self.weights(task, kind)
         path = self.cache / "logits" / f"{task.name}_{kind}_{weights}" / f"{name}.npz"
         if not path.exists():
-            x, y = images()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial.npz")
-            np.savez(partial, logits=self._predict(task, kind, x), labels=y)
-            partial.replace(path)
+            from temperance_lab.networks.run import single_thread
+
+            with single_thread():
+                x, y = images()  # an attack computes gradients
+                _save(path, logits=self._predict(task, kind, x), labels=y)
         with np.load(path) as held:
             z, y = held["logits"], held["labels"].astype(np.int64)
         return Logits(z.astype(np.float64), y, self.prior(task), _sha256(z, y), weights)
@@ -175,7 +174,7 @@ class ExperimentData:
         if kind == "svi":
             return networks.predict_svi(network, x, SAMPLES)
         if kind in LAST_LAYER:
-            return networks.predict_last_layer(network, self.heads(task, kind), x)
+            return networks.predict_last_layer(network, self.heads(task, kind)[0], x)
         return networks.predict_logits(network, x)
 
     def network(self, task: Task, kind: str) -> Network:
@@ -183,17 +182,27 @@ class ExperimentData:
         kind = MEMBERS[0] if kind in LAST_LAYER else kind
         return trained(task, kind, self.dataset(task), self.cache / "networks")
 
-    def heads(self, task: Task, kind: str) -> NDArray[np.float64]:
-        """Return random last layers of the first network, drawn once."""
+    def heads(self, task: Task, kind: str) -> tuple[NDArray[np.float64], float]:
+        """Return random last layers of the first network, drawn once, and the share accepted."""
         from temperance_lab.networks import sample_last_layer
 
-        if (task.name, kind) not in self._heads:
+        path = self.cache / "networks" / f"{task.name}_{kind}_{self.weights(task, kind)}.npz"
+        if not path.exists():
             data = self.dataset(task)
             rows, _ = split(task, len(data.x_train))
             x, y = data.x_train[rows], data.y_train[rows]
             network = self.network(task, kind)
-            self._heads[task.name, kind] = sample_last_layer(network, x, y, kind, n_samples=SAMPLES)
-        return self._heads[task.name, kind]
+            heads, accepted = sample_last_layer(network, x, y, kind, n_samples=SAMPLES)
+            _save(path, heads=heads, accepted=accepted)
+        with np.load(path) as held:
+            return held["heads"], float(held["accepted"])
+
+    def training(self, task: Task, kind: str) -> str:
+        """Return in words how a network of a kind is trained, and whether its chain moved."""
+        told = task.training(kind)
+        if kind != "hmc":
+            return told
+        return f"{told}, {100 * self.heads(task, kind)[1]:.0f} % of trajectories accepted"
 
     def weights(self, task: Task, kind: str) -> str:
         """Return the first digits of the sha256 of a finished network's weights."""
@@ -233,6 +242,14 @@ def pooled(several: Sequence[Logits]) -> Logits:
         data=_sha256(*(one.data.encode() for one in several)),
         weights=_sha256(*(str(one.weights).encode() for one in several)),
     )
+
+
+def _save(path: Path, **arrays: ArrayLike) -> None:
+    """Write arrays, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")
+    np.savez(partial, **arrays)
+    partial.replace(path)
 
 
 def _read(path: Path, prefix: str, *, balanced: bool) -> Logits:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "draw"]
 
-# Okabe and Ito, one colour and one marker for a method in every figure.
+# Okabe and Ito and a few more, one colour and one marker for a method in every figure.
 LOOK = {
     "uncalibrated": ("#7F7F7F", "o", ":"),
     "TS": ("#E69F00", "s", "--"),
@@ -44,8 +44,8 @@ LOOK = {
     "ll-Dropout": ("#8A7F00", "P", "-"),
     "SVI": ("#CC79A7", "X", "-"),
     "ensemble": ("#009E73", "D", "-"),
-    "ll-Laplace": ("#8A7F00", "<", "-"),
-    "ll-MCMC": ("#56B4E9", ">", "-"),
+    "ll-Laplace": ("#8C510A", "<", "-"),
+    "ll-MCMC": ("#6A3D9A", ">", "-"),
 }
 EQUAL = (1 - 1 / 10) / 10  # Brier score of equal probabilities for the ten classes of every shift
 SCALE = (0.18, 5.0)  # of the ratios in the table's figure; beyond it stands the number

@@ -34,7 +34,8 @@ COLUMNS = {
 class Row:
     """A data set and a network of the paper, and the logits here: a file, or a trained network.
 
-    ``here`` names the network where it is another than the paper's.
+    ``here`` names the network where it is another than the paper's, ``hardware`` what makes a file
+    that is missing.
     """
 
     dataset: str
@@ -47,6 +48,10 @@ class Row:
     here: str = ""
     rows: int = 10_000
     classes: int = 10
+    hardware: str = (
+        "a GPU to train the network (temperance_lab.networks has its architecture and recipe), or "
+        "somebody's published logits"
+    )
 
     @property
     def group(self) -> str:
@@ -109,11 +114,10 @@ class Row:
     def needs(self, experiment: str) -> dict[str, str]:
         """Return what would fill the row."""
         return {
-            "file": f"logits/{self.file} in the data directory: an array `logits` of shape "
-            f"({self.rows}, {self.classes}), those of {self.model} on the {self.dataset} test "
-            f"set, and an array `labels` of shape ({self.rows},)",
-            "hardware": "a GPU to train the network (temperance_lab.networks has its architecture "
-            "and recipe), or somebody's published logits",
+            "file": f"logits/{self.file} in the data directory: an array `{self.prefix}logits` of "
+            f"shape ({self.rows}, {self.classes}), those of {self.model} on the {self.dataset} "
+            f"test set, and an array `{self.prefix}labels` of shape ({self.rows},)",
+            "hardware": self.hardware,
             "command": f"temperance-lab reproduce {experiment} --cells {self.group} --data DIR",
         }
 
@@ -191,7 +195,27 @@ ROWS = (
         here="ResNet56",
     ),
     Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
-    # Two networks more, which are no rows of the paper (`BESIDE`).
+    # No rows of the paper's tables (`BESIDE`); the first two are of the supplement.
+    Row(
+        "ImageNet",
+        "ResNet152",
+        "imagenet_resnet152.npz",
+        rows=50_000,
+        classes=1_000,
+        hardware="public weights for networks.build('resnet152', 1000), the validation photographs "
+        "for datasets.load('imagenet', DIR), and an hour of a GPU or a day of two cores",
+    ),
+    Row(
+        "ISIC",
+        "ResNet200",
+        "isic_resnet200.npz",
+        prefix="target_",
+        balanced=False,
+        rows=3_205,
+        classes=7,
+        hardware="all photographs of HAM10000, ImageNet weights and a GPU for "
+        "`python lab/experiments/skin_lesion/supplement.py OUT --weights FILE`, which writes it",
+    ),
     Row(
         "CIFAR100",
         "WideResNet16-4",

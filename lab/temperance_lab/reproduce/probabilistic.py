@@ -124,7 +124,7 @@ def _measured(
         group=group,
         setting=shift.name,
         x=shift.degree,
-        caveat=task.training(kinds[0]),
+        caveat=data.training(task, kinds[0]),
         **fields,
     )
     return [replace(r, method=named(r.method)) for r in records]

@@ -280,8 +280,7 @@ def read(path: Path) -> list[Record]:
     file = json.loads(path.read_text(encoding="utf-8"))
     fields, layout, texts = file["shared"], {}, file.get("texts", ())
     for table in file["tables"]:
-        before = file["shared"] if "shared" in table else fields  # "shared": an older file
-        fields = before | table.get("shared", table.get("fields"))
+        fields |= table["fields"]
         layout |= {name: table[name] for name in LAYOUT if name in table}
         columns, measured, metrics = (layout[name] for name in LAYOUT)
         alike = not metrics or isinstance(metrics[0], str)

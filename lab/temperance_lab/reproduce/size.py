@@ -54,7 +54,7 @@ def _unshifted(data: ExperimentData, row: Row, methods: Sequence[str]) -> list[R
     runs = row.runs(data)
     records = []
     for n in _sizes(len(runs[0].y)):
-        asked = [m for m in methods if m != "ATS" or n <= EXPENSIVE]
+        asked = [m for m in _asked(methods, n) if m != "ATS" or n <= EXPENSIVE]
         draws = over_draws([draw_fifth(one, n=n) for one in runs], asked, data.n_draws)
         shared: dict[str, Any] = row.fields(pooled(runs)) | {
             "experiment": EXPERIMENT,
@@ -75,11 +75,16 @@ def _shifted(data: ExperimentData, name: str, methods: Sequence[str]) -> list[Re
     records = []
     for n in _sizes(task.test if name in ALL_SIZES else min(FEW, task.test)):
         turns, fields = data.draws(task, data.runs, shift, n)
-        draws = over_draws(turns, asked, data.n_draws)
+        draws = over_draws(turns, _asked(asked, n), data.n_draws)
         shared: dict[str, Any] = fields | {"experiment": EXPERIMENT, "setting": "rows", "x": n}
         shared |= {"group": name, "caveat": f"networks trained here; {JUDGED}; {AS_MANY}"}
         records += draws.records(METRICS, **shared)
     return records
+
+
+def _asked(methods: Sequence[str], n: int) -> list[str]:
+    """Return the methods to run on ``n`` rows: a network as it is has one number for all."""
+    return [m for m in methods if m != "uncalibrated" or n == SIZES[0]]
 
 
 def _sizes(available: int) -> list[int]:

@@ -105,6 +105,15 @@ def test_only_methods_of_the_same_accuracy_are_compared():
     assert verdict(rows, "The same, at equal accuracies").word == "holds in all 1"
 
 
+def test_claims_about_figure_3_are_counted_on_its_own_settings():
+    rows = [
+        record(group, method, value, "brier", 8, "probabilistic")
+        for group in ("MNIST-rolling-8", "MNIST-rolling-4")
+        for method, value in (("UTS", 0.05), ("ensemble", 0.06), ("uncalibrated", 0.04))
+    ]
+    assert verdict(rows, "UTS beats every probabilistic").word == "holds in all 1"
+
+
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.says[:40])
 def test_every_claim_is_about_an_experiment_and_its_methods(claim):
     experiment = EXPERIMENTS[claim.experiment]

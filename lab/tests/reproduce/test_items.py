@@ -176,6 +176,31 @@ def test_command_line(table, tmp_path, capsys):
     assert "table-9" in capsys.readouterr().err
 
 
+def test_records_of_two_runs_are_compared(table, tmp_path, capsys):
+    records = table[1]["MNIST-demo"]
+    now, then = tmp_path / "now", tmp_path / "then"
+    write(now / "table-1.json", records)
+    changed = [
+        replace(r, data="0" * 16) if r.method == "TS" else replace(r, core=r.core and "0" * 16)
+        for r in records
+        if r.method != "UTS"
+    ]
+    write(then / "table-1.json", changed)
+    assert main(["compare", str(now), str(then)]) == 0
+    told = capsys.readouterr().out
+    n = 4 * (len(EXPERIMENTS["table-1"].methods) - 4)
+    assert f"{n} same, 4 other logits, 4 new, 8 another core" in " ".join(told.split())
+    tolerance = [r.sd / 50 + 1e-4 * r.reproduced for r in changed]
+    for times, code in ((0.9, 0), (1.1, 1)):
+        moved = [
+            replace(r, reproduced=r.reproduced + times * off)
+            for r, off in zip(changed, tolerance, strict=True)
+        ]
+        write(now / "table-1.json", moved)
+        assert main(["compare", str(now), str(then)]) == code
+        assert ("differs: " in capsys.readouterr().out) == bool(code)
+
+
 @pytest.mark.skipif(not RECORDS.is_dir(), reason="a source distribution has no experiments/")
 def test_a_complete_group_trains_no_network(tmp_path, monkeypatch):
     """A run that goes on does not train networks for methods that a group does not have."""

@@ -1,4 +1,4 @@
-"""Figures are legible, and the committed records are what the code measures."""
+"""Figures are legible, and pages follow the committed records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.text import Text
 
-from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, run, stored
+from temperance_lab.reproduce import EXPERIMENTS, stored
 from temperance_lab.reproduce.figures import FIGURES
 from temperance_lab.reproduce.record_table import RecordTable
 
 RECORDS = Path(__file__).parents[2] / "experiments" / "paper"
-EXACT = "CIFAR100-DenseNet40"
-CHEAP = ["uncalibrated", "TS", "UTS", "UTS, mix of the draw"]  # methods of the paper
 
 pytestmark = pytest.mark.skipif(
     not RECORDS.is_dir(), reason="a source distribution has no experiments/"
@@ -69,15 +67,3 @@ def test_the_page_follows_the_records(what_we_found, name):
         for r in records[name]
     ]
     assert what_we_found.what_we_found(records | {name: changed}) != page
-
-
-def test_the_authors_row_is_measured_again(tmp_path, shared_data):
-    data = ExperimentData(tmp_path, shared_data)
-    (_, now), *_ = run("table-1", data, tmp_path / "new", cells=EXACT, methods=CHEAP)
-    then = {(r.method, r.metric): r for r in stored("table-1", RECORDS) if r.group == EXACT}
-    assert len(now) == 4 * len(CHEAP)
-    for record in now:
-        before = then[record.method, record.metric]
-        assert record.data == before.data
-        # A solver that ends elsewhere within its tolerance moves a row or two between bins of ECE.
-        assert record.reproduced == pytest.approx(before.reproduced, abs=before.sd / 50)

@@ -46,7 +46,7 @@ def _in_a_namespace(x: object) -> bool:
 
 def _is_dense(tensor: Array) -> bool:
     """Return whether a torch tensor holds its numbers one by one."""
-    # Where a subclass of somebody else's holds them is its own affair.
+    # A subclass of another package may keep its numbers elsewhere than torch's own tensors do.
     meta = tensor.is_meta and type(tensor).__module__.startswith("torch")
     special = tensor.is_quantized or tensor.is_nested or str(tensor.layout) != "torch.strided"
     return not meta and not special
@@ -97,6 +97,12 @@ def as_floating(array: Array) -> Array | None:
     return array
 
 
+def as_numbers(values: object) -> Array | None:
+    """Return ``values`` as a floating array of its own kind, or None when they are no numbers."""
+    array = as_array(values)
+    return None if array is None else as_floating(array)
+
+
 def _numbers(objects: NDArray[Any]) -> NDArray[np.float64] | None:
     """Return numbers of mixed types, as data frames give them, as float64."""
     if not all(isinstance(v, numbers.Real) for v in objects.flat):
@@ -137,6 +143,11 @@ def on_host(x: Array) -> bool:
     if is_torch(x):
         return x.device.type == "cpu" and str(x.dtype) != "torch.bfloat16"
     return False
+
+
+def host_view(x: Array) -> Array:
+    """Return ``x`` without its gradients: as NumPy where its memory is that of the host."""
+    return to_numpy(x) if on_host(x) else detached(x)
 
 
 def detached(x: Array) -> Array:

@@ -41,6 +41,7 @@ MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
 SORTED_ROWS = 20  # rows that are all sorted by chance are fewer
+NEAR_SCORES = 100  # the largest gap of sorted scores is at least so many times the smallest
 
 PRIOR_TOLERANCE = 1e-6
 NOTHING = 1e-15  # a class share below the rounding of their sum is none
@@ -167,6 +168,9 @@ def check_header(table: object, name: str) -> None:
 
     A file is read by these names; a frame is read as it stands.
     """
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):
+        msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
+        raise InputError(f"{msg} its .collect().")
     header = getattr(table, "column_names", getattr(table, "columns", None))
     if header is None or callable(header):
         return
@@ -212,6 +216,7 @@ class BlockCheck:
         self._start = start
         self._forms = NO_LOGITS
         self._falling = self._rising = True
+        self._least, self._largest = math.inf, 0.0  # gap between neighbouring columns, halved
 
     def see(self, block: Array, *, values: bool = True) -> None:
         """Look at one block of rows (in order), where it lives; raise at a NaN or infinity.
@@ -224,6 +229,12 @@ class BlockCheck:
             self._forms &= _forms(block)
         self._falling = self._falling and _in_order(block[:, :-1], block[:, 1:])
         self._rising = self._rising and _in_order(block[:, 1:], block[:, :-1])
+        if self._falling or self._rising:
+            xp = namespace(block)
+            with np.errstate(invalid="ignore"):  # infinities are told elsewhere
+                gaps = xp.abs(block[:, :-1] * 0.5 - block[:, 1:] * 0.5)
+            self._least = min(self._least, float(xp.min(xp.where(gaps > 0, gaps, math.inf))))
+            self._largest = max(self._largest, float(xp.max(gaps)))
         self.rows += int(block.shape[0])
 
     def __add__(self, other: BlockCheck) -> BlockCheck:
@@ -232,13 +243,20 @@ class BlockCheck:
         total._forms = self._forms & other._forms
         total._falling = self._falling and other._falling
         total._rising = self._rising and other._rising
+        total._least = min(self._least, other._least)
+        total._largest = max(self._largest, other._largest)
         return total
 
     def finish(self, n_classes: int) -> None:
-        """Judge the whole after its first pass."""
+        """Judge the whole after its first pass.
+
+        A model that predicts one class in every row may rank all classes alike. Its columns keep a
+        distance; sorted scores come very near to each other.
+        """
         _check_forms(self._forms, self.name, self.rows)
         many = self.rows >= SORTED_ROWS and n_classes > 2
-        if many and self._falling != self._rising:  # constant rows do both
+        near = self._least * min(self.rows * (n_classes - 1), NEAR_SCORES) <= self._largest
+        if many and near and self._falling != self._rising:  # constant rows do both
             raise InputError(
                 f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
                 f"rows of shape ({self.rows}, {n_classes}) {'fall' if self._falling else 'rise'} "

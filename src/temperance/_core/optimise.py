@@ -90,7 +90,7 @@ def minimise_in_scale(
     ``moments(beta)`` returns the value and β^r times the r-th derivative, for r = 1 … R, R ≥ 3.
     The step goes to the root of the Taylor polynomial of the first derivative, an error of order
     R; it is replaced by a bracketed geometric step when it leaves the bracket that the signs of the
-    derivative have built, and when the one before has gained little: far off, on a slope that
+    derivative have built, and after a step that has gained little: far off, on a slope that
     hardly bends, Newton's steps are all alike. The caller has shown that a minimum exists, so the
     bracket is found, never assumed, unless ``within`` says where a function that is not convex is
     to be followed.

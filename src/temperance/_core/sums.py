@@ -46,15 +46,16 @@ def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: 
     ``edges`` are those of `temperance.metrics.binned.unit_edges`. NaN goes to the first bin.
     """
     n_bins = edges.size - 1
-    place = bin_index(confidence, n_bins)
-    one = weight if weight is not None else 1
-    return np.stack(
-        [
-            np.bincount(place, weight, n_bins),
-            np.bincount(place, confidence * one, n_bins),
-            np.bincount(place, correct * one, n_bins),
-        ]
-    ).astype(np.float64, copy=False)
+    return sums_at(bin_index(confidence, n_bins), confidence, correct, weight, n_bins)
+
+
+def sums_at(
+    place: NDArray[np.intp], confidence: Floats, correct: Floats, weight: Floats | None, size: int
+) -> Floats:
+    """Return weight, confidence and correctness, summed over the rows of each place."""
+    one = 1 if weight is None else weight
+    columns = (weight, confidence * one, correct * one)
+    return np.stack([np.bincount(place, column, size) for column in columns]).astype(np.float64)
 
 
 def bin_index(confidence: NDArray[Any], n_bins: int) -> NDArray[np.intp]:

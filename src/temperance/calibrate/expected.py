@@ -24,6 +24,7 @@ from temperance.calibrate.problem import Logits
 from temperance.calibrate.uncertainty import interval_over
 from temperance.data import as_rows
 from temperance.data.types import LogitsLike
+from temperance.maps import BiasedTemperature, Map, Temperature
 
 if TYPE_CHECKING:
     from temperance.calibrate.result import Calibration
@@ -134,24 +135,33 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
     else:  # a class that cannot occur is given no probability
         active = np.flatnonzero(np.array(cal.details["mix_after"]) > 0)
     if logits is None and problem is not None:
-        rows = problem.target
+        z, rows = problem.raw, problem.target
     else:
         given = as_rows(logits)
         check_same_classes(given.n_classes, k, "logits")
         z = to_numpy(given.take(np.arange(given.n)).logits)
         rows = Logits.of(z[:, active])
-    numbers = cal.map.parameters()
-    bias = numbers.get("bias", np.zeros(k))[active]
     return Answers(
         rows=rows,
         active=active,
         n_classes=k,
-        used=rows.probabilities(float(numbers.get("temperature", 1.0)), bias),
+        used=_probabilities(cal.map, z, rows, active),
         weights=np.array(plausible["weights"], dtype=np.float64),
         temperatures=np.array(plausible["temperatures"], dtype=np.float64),
         biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
         bias_error=0.0 if cal.details["n_labelled"] else FITTED.bias_error,
     )
+
+
+def _probabilities(
+    used: Map, z: NDArray[Any], rows: Logits, active: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the probabilities that a map gives the classes that can occur."""
+    if isinstance(used, (Temperature, BiasedTemperature)):
+        bias = used.bias[active] if isinstance(used, BiasedTemperature) else 0.0
+        return rows.probabilities(used.temperature, bias)
+    p = to_numpy(used.predict_proba(z)).astype(np.float64)[:, active]
+    return p / p.sum(axis=1, keepdims=True)
 
 
 class Accepted(NamedTuple):

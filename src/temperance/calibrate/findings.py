@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from temperance._core.stats import Z90
 from temperance.calibrate.accuracy import Source, log_odds, share_similar
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.problem import Problem, row_keys, thin
@@ -376,7 +377,7 @@ def _labels_used(e: Evidence) -> Iterator[Finding]:
     low, high = before.accuracy_before.low, before.accuracy_before.high
     expected = before.accuracy_before.value
     sampling = np.sqrt(expected * (1 - expected) / len(few.labels))
-    width = np.hypot((high - low) / 2, 1.645 * sampling)
+    width = np.hypot((high - low) / 2, Z90 * sampling)
     if abs(right - expected) > 1.5 * width:
         yield found("TP407", measured=right, rows=len(few.labels), low=low, high=high)
 

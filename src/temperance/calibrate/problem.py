@@ -391,14 +391,18 @@ def _read_features(
     """Return the drawn rows of both arrays of features, each row of unit length."""
     pair = features if isinstance(features, (tuple, list)) else ()
     arrays = [as_array(part) for part in pair]
-    if len(arrays) != 2 or any(a is None or len(a.shape) != 2 for a in arrays):
+    tables = [None if a is None else as_floating(a) for a in arrays]
+    if len(tables) != 2 or any(a is None or len(a.shape) != 2 for a in tables):
+        kinds = [type(p).__name__ if a is None else f"shape {tuple(a.shape)} of {a.dtype}"
+                 for p, a in zip(pair, arrays, strict=True)]  # fmt: skip
         raise InputError(
-            "features must be a pair (target features, source features) of arrays with one row "
-            "for each row of logits, as temperance.torch.collect_logits(features=True) returns "
-            f"them. Got {type(features).__name__} instead."
+            "features must be a pair (target features, source features) of arrays of real numbers "
+            "with one row for each row of logits, as "
+            "temperance.torch.collect_logits(features=True) returns them. Got "
+            f"{' and '.join(kinds[:2]) if len(kinds) == 2 else type(features).__name__} instead."
         )
     found: list[NDArray[np.float32]] = []
-    for whose, array, n, rows in zip(("target", "source"), arrays, sizes, numbers, strict=True):
+    for whose, array, n, rows in zip(("target", "source"), tables, sizes, numbers, strict=True):
         if array is None or array.shape[0] != n:
             size = 0 if array is None else array.shape[0]
             msg = f"{whose} features must have a row for each of {n} rows of logits. Got {size}."
@@ -406,6 +410,8 @@ def _read_features(
         some = to_numpy(array)[rows].astype(np.float64)
         if not np.isfinite(some).all():
             raise InputError(f"{whose} features must be finite. Got NaN or infinity.")
+        largest = np.abs(some).max(axis=1, keepdims=True, initial=0.0)  # its square may be infinite
+        np.divide(some, largest, where=largest > 0, out=some)
         length = np.sqrt((some**2).sum(axis=1, keepdims=True))
         found.append(np.divide(some, length, where=length > 0, out=some).astype(np.float32))
     first, second = found

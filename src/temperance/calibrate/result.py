@@ -47,7 +47,7 @@ from temperance.io import artefact
 from temperance.maps import BiasedTemperature, Map, Temperature
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import bootstrap, group_numbers
-from temperance.metrics.proper import accuracy, nll
+from temperance.metrics.evaluation import accuracy, nll
 
 Verdict = Literal["improved", "no-evidence", "refused"]
 VERDICTS = ("improved", "no-evidence", "refused")

@@ -13,22 +13,8 @@ import temperance as tp
 from temperance import report as page
 from temperance._core.progress import tracked
 from temperance.cli import demo as story
-from temperance.cli import inputs, methods, monitor, output
-from temperance.cli.options import (
-    EXAMPLES,
-    FLAG,
-    FRONT,
-    Classes,
-    Json,
-    Labels,
-    MaxEce,
-    MaxError,
-    Method,
-    MinAccuracy,
-    Out,
-    Probabilities,
-)
-from temperance.cli.show_demo import show_demo
+from temperance.cli import inputs, methods, monitor, options, output
+from temperance.cli.options import EXAMPLES, Classes, Json, Labels, Out, Probabilities
 from temperance.data.given import fingerprint
 from temperance.io import artefact as artefacts
 from temperance.io import formats
@@ -39,7 +25,7 @@ REFUSED_NOTE = "{} holds a refused calibration: {}"
 app = App(
     name="temperance",
     help="Trustworthy confidence for a trained classifier on shifted data, without labels.",
-    help_epilogue=FRONT,
+    help_epilogue=options.FRONT,
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main() says what it left behind
     version=tp.__version__,
@@ -61,9 +47,9 @@ def calibrate(
     report: Path | None = None,
     title: str | None = None,
     model: str | None = None,
-    min_accuracy: MinAccuracy = None,
-    max_ece: MaxEce = None,
-    max_error: MaxError = None,
+    min_accuracy: options.MinAccuracy = None,
+    max_ece: options.MaxEce = None,
+    max_error: options.MaxError = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
     bias: bool = True,
@@ -157,7 +143,7 @@ def fit(
     /,
     *,
     out: Out,
-    method: Method = "temperature",
+    method: options.Method = "temperature",
     penalty: float = 0.0,
     labels: Labels = None,
     probabilities: Probabilities = False,
@@ -201,7 +187,7 @@ def apply(
     *,
     map: Annotated[Path, Parameter(name="--map")],  # noqa: A002
     out: Out,
-    probabilities: Annotated[bool, FLAG] = False,
+    probabilities: Annotated[bool, options.FLAG] = False,
     classes: Classes = None,
 ) -> int:
     """Apply a map to new rows, in blocks: a file may be larger than the memory.
@@ -250,8 +236,8 @@ def evaluate(
     labels: Labels = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
-    min_accuracy: MinAccuracy = None,
-    max_ece: MaxEce = None,
+    min_accuracy: options.MinAccuracy = None,
+    max_ece: options.MaxEce = None,
     json: Json = False,
 ) -> int:
     """Measure accuracy and calibration on labelled rows, with 95% intervals.
@@ -353,7 +339,7 @@ def inspect(artefact: Path, /, *, json: Json = False) -> int:
 
 
 @app.command(sort_key=7, help_epilogue=EXAMPLES["demo"])
-def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
+def demo(*, out: Out = Path("temperance-demo")) -> int:
     """Calibrate a digit reader on rotated digits, and compare with the truth. Needs no files.
 
     Parameters
@@ -365,8 +351,5 @@ def demo(*, out: Out = Path("temperance-demo"), json: Json = False) -> int:
         comparisons = [story.compare(degrees) for degrees in story.DEGREES]
         labelled = story.add_labels(comparisons[-1])
         written = story.write_files(out, labelled)
-    if json:
-        output.show_json([part.to_dict() for part in (*comparisons, labelled)])
-    else:
-        show_demo(comparisons, labelled, written)
+    story.show(comparisons, labelled, written)
     return 0

@@ -98,8 +98,7 @@ as the class mix of the source may still hold.""",
   temperance monitor accept state.jsonl
 
 Exit codes: 1 an alarm, or a proposal that is not within the limits.""",
-    "demo": """Examples:
+    "demo": """Example:
 
-  temperance demo
-  temperance demo --json""",
+  temperance demo --out demo""",
 }

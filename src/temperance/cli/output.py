@@ -13,15 +13,8 @@ from typing import Any
 from temperance.calibrate.result import Calibration
 from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
-from temperance.report.texts import (
-    estimate_rows,
-    how_known,
-    meaning,
-    percent,
-    printable,
-    sampling,
-    to_do,
-)
+from temperance.report import texts
+from temperance.report.texts import percent, printable
 
 LINE_WIDTH = 100  # characters of a line
 VERDICT_COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
@@ -62,40 +55,31 @@ def say(text: str = "", style: str | None = None, indent: int = 0) -> None:
         subsequent_indent=margin,
         break_on_hyphens=False,
     )
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.text import Text
-
-        Console(highlight=False, soft_wrap=True).print(Text(folded, style or ""))
-    else:
-        print(folded)  # noqa: T201
+    _print(folded, style)
 
 
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], emphasis: int | None = None
-) -> None:
-    """Print rows under a header, numbers to the right: boxes on a terminal, spaces in a pipe."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        drawn = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-        for i, name in enumerate(header):
-            drawn.add_column(name, justify="right" if _numeric(rows, i) else "left")
-        for i, row in enumerate(rows):
-            drawn.add_row(*map(Text, row), style="bold" if i == emphasis else None)
-        Console(highlight=False).print(drawn)
+def _print(text: str, style: str | None) -> None:
+    if not sys.stdout.isatty():
+        print(text)  # noqa: T201
         return
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(highlight=False, soft_wrap=True).print(Text(text, style or ""))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], emphasis: int = -1) -> None:
+    """Print rows under a header, numbers to the right; on a terminal one row is bold too."""
+    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for i, line in enumerate(lines):
         cells = [
-            cell.rjust(width) if _numeric(rows, i) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if _numeric(rows, j) else cell.ljust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        print("  ".join(cells).rstrip())  # noqa: T201
+        _print("  ".join(cells).rstrip(), "bold" if i in (0, emphasis + 1) else None)
+        if i == 0 and sys.stdout.isatty():
+            _print("─" * (sum(widths) + 2 * len(widths) - 2), None)
 
 
 def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
@@ -106,12 +90,12 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 def show_calibration(calibration: Any) -> None:
     """Print the verdict, what it means, the estimates and the findings."""
     say(f"Verdict: {calibration.verdict}", f"bold {VERDICT_COLOURS[calibration.verdict]}")
-    say(to_do(calibration))
-    say(meaning(calibration))
-    say(sampling(calibration))
+    say(texts.to_do(calibration))
+    say(texts.meaning(calibration))
+    say(texts.sampling(calibration))
     say()
     columns = 2 if calibration.details["method"] == "identity" else 3  # where there is an after
-    rows = [(how_known(calibration), "before", "after"), *estimate_rows(calibration)]
+    rows = [(texts.how_known(calibration), "before", "after"), *texts.estimate_rows(calibration)]
     header, *rows = (row[:columns] for row in rows)
     table(header, rows)
     show_findings(calibration.findings)

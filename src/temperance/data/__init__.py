@@ -26,34 +26,17 @@ in other processes and threads call it side by side. Return O(K) numbers, for th
 
 from __future__ import annotations
 
-from temperance.data.given import as_labelled_rows, as_rows, is_blocks
-from temperance.data.rows import (
-    BLOCK,
-    ArrayRows,
-    Block,
-    MappedRows,
-    Rows,
-    Statistic,
-    Totals,
-    add,
-    rows_per_block,
-    shuffled,
-)
+from temperance.data.given import as_labelled_rows, as_rows
+from temperance.data.rows import ArrayRows, Block, Rows, Totals, add
 from temperance.data.stream import StreamRows
 
 __all__ = [
-    "BLOCK",
     "ArrayRows",
     "Block",
-    "MappedRows",
     "Rows",
-    "Statistic",
     "StreamRows",
     "Totals",
     "add",
     "as_labelled_rows",
     "as_rows",
-    "is_blocks",
-    "rows_per_block",
-    "shuffled",
 ]

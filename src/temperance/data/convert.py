@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core import checks
-from temperance._core.arrays import (
-    Array,
-    as_array,
-    as_floating,
-    detached,
-    namespace,
-    to_numpy,
-    widened,
-)
+from temperance._core import arrays, checks
+from temperance._core.arrays import Array, as_numbers, namespace
 from temperance.data.types import HasShape
 
 
@@ -45,18 +37,18 @@ def from_probabilities(p: HasShape | Sequence[Any]) -> Array:
 
 
 def logits_of(p: object, name: str) -> Array:
-    """Return the same as `from_probabilities`, whose errors call the probabilities ``name``."""
-    given = as_array(p)
+    """Return what `from_probabilities` returns; errors call the probabilities ``name``."""
+    given = arrays.as_array(p)
     if given is not None and (len(given.shape) == 1 or tuple(given.shape)[1:] == (1,)):
         one = "p" if len(given.shape) == 1 else "p[:, 0]"
         raise checks.InputError(
             f"{name} must have shape (n, K), one column per class. Got probabilities of shape "
             f"{tuple(given.shape)}; of class 1 alone, pass numpy.stack([1 - {one}, {one}], axis=1)."
         )
-    array = detached(checks.check_logits(p, name))
+    array = arrays.detached(checks.check_logits(p, name))
     xp = namespace(array)
-    wide = widened(array)
-    zero = least_probability(to_numpy(array), name)
+    wide = arrays.widened(array)
+    zero = least_probability(arrays.to_numpy(array), name)
     least = max(float(xp.finfo(array.dtype).smallest_normal), zero)
     return xp.astype(xp.log(xp.maximum(wide, xp.asarray(least, dtype=wide.dtype))), array.dtype)
 
@@ -89,13 +81,12 @@ def binary_logits(scores: HasShape | Sequence[Any]) -> Array:
     array([[ 0. ,  1.5],
            [ 0. , -2. ]])
     """
-    array = as_array(scores)
-    s = None if array is None else as_floating(detached(array))
+    s = as_numbers(scores)
     if s is None or s.ndim not in (1, 2) or (s.ndim == 2 and s.shape[1] != 1) or not s.shape[0]:
         got = type(scores).__name__ if s is None else f"shape {tuple(s.shape)}"
         msg = f"scores must be numbers of shape (n,) or (n, 1). Got {got} instead."
         raise checks.InputError(msg)
-    logits = two_columns(s)
+    logits = two_columns(arrays.detached(s))
     checks.check_finite(logits, "scores")
     checks.check_scores(logits[:, 1])
     return logits

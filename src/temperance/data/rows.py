@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import (
-    Array,
-    Floats,
-    beside,
-    detached,
-    is_numpy,
-    namespace,
-    on_host,
-    to_numpy,
-)
+from temperance._core.arrays import Array, Floats, beside, host_view, is_numpy, namespace, to_numpy
 from temperance._core.progress import tracked
 from temperance._core.threads import THREADED_ELEMENTS, in_threads, n_threads
 
@@ -157,7 +148,7 @@ class Rows(ABC):
     def draw(self, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
         """Return the numbers of at most ``n_rows`` rows, drawn without repetition, in order."""
         n = self.n
-        return np.arange(n) if n <= n_rows else np.sort(shuffled(n, n_rows, seed))
+        return np.arange(n) if n <= n_rows else np.sort(seed.choice(n, n_rows, replace=False))
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows as one block of NumPy arrays, in that order: one pass."""
@@ -217,11 +208,6 @@ def stride_of(n: int, n_rows: int) -> int:
     Powers of two nest, so a stream of unknown length can be thinned while it goes by.
     """
     return 1 << max(0, (n // max(1, n_rows)).bit_length() - 1)
-
-
-def shuffled(n: int, n_rows: int, seed: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``n_rows`` of the numbers below n in random order, in O(``n_rows``) memory."""
-    return seed.choice(n, n_rows, replace=False)
 
 
 @final
@@ -291,7 +277,7 @@ class ArrayRows(Rows):
         checked: bool = False,
         indexed: bool = False,
     ) -> None:
-        self.logits = to_numpy(logits) if on_host(logits) else detached(logits)
+        self.logits = host_view(logits)
         self._labels = labels
         self.weight = weight
         self.n_classes = int(logits.shape[1])
@@ -323,7 +309,7 @@ class ArrayRows(Rows):
     def _read(
         self, size: int, *, check_values: bool = True, check_labels: bool = True
     ) -> Iterator[Block]:
-        """Yield slices of so many rows.
+        """Yield slices of ``size`` rows.
 
         With ``check_values=False`` NaN and infinity are not looked for here; the caller's statistic
         must report them.
@@ -430,7 +416,7 @@ class ArrayRows(Rows):
         return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
 
     def _releaser(self, size: int) -> Callable[[], None] | None:
-        """Return what is called after each block of a file that is mapped, None for other arrays.
+        """Return a function to call after each block of a mapped file; None for other arrays.
 
         Pages that have been read count as memory of the process for as long as the file is mapped,
         so now and then the pages are given back to the system, whose own cache may keep them.

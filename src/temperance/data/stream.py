@@ -14,7 +14,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, detached, on_host, to_numpy
+from temperance._core.arrays import as_array, host_view
 from temperance._core.checks import InputError
 from temperance.data.rows import ArrayRows, Block, Rows, Totals, file_of, joined, rows_per_block
 
@@ -131,7 +131,7 @@ class StreamRows(Rows):
                 f"{_form(*form)}."
             )
         return Block(
-            to_numpy(z) if on_host(z) else detached(z),
+            host_view(z),
             None
             if y is None
             else checks.check_labels(y, n, k, checks.names_for(y, self._classes), start=start),

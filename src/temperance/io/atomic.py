@@ -37,7 +37,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     """Return the file to write, links followed; raise unless a regular file can lie there."""
     try:
         target = Path(os.path.realpath(path))
-        good = target.parent.is_dir() and (not target.exists() or target.is_file())
+        free = not target.exists() and not target.is_symlink()  # a loop of links is neither
+        good = target.parent.is_dir() and (free or target.is_file())
     except (OSError, ValueError, TypeError):  # a name with a NUL, a loop of links, no name at all
         good, target = False, Path()
     if not good:

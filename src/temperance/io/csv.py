@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,7 @@ from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
 from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of
-from temperance.io.table import Content, Keep, Table, answers_of, new_columns
+from temperance.io.table import Content, Keep, Table
 
 
 def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
@@ -105,27 +105,15 @@ def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, nam
     """Write the blocks with the digits that give them back exactly."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
-    numbers, answers = new_columns(table, name)
-    front, back = table.arranged([*numbers, *answers])
-    writer.writerow([*front, *numbers, *answers, *back])
-    start = 0
-    for block in blocks:
-        part = slice(start, start + len(block))
-        rows = block.astype(str).tolist()  # the shortest digits of each dtype
-        added = answers_of(block, table.classes) if answers else {}
-        before, after = (
-            _rows([column[part] for column in columns.values()], len(rows))
-            for columns in (front, back)
-        )
-        new = _rows([column.astype(str) for column in added.values()], len(rows))
-        cells = zip(before, rows, new, after, strict=True)
-        writer.writerows([*a, *b, *c, *d] for a, b, c, d in cells)
-        start += len(rows)
+    for i, columns in enumerate(table.written(blocks, name)):
+        if i == 0:
+            writer.writerow(columns)
+        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
     text.detach()
 
 
-def _rows(columns: Sequence[Any], n: int) -> Iterable[Sequence[Any]]:
-    """Return the cells of columns that came from text, or from Parquet, row by row."""
-    if not columns:
-        return [()] * n
-    return zip(*(c.tolist() if is_numpy(c) else c.to_pylist() for c in columns), strict=True)
+def _cells(column: Any) -> list[Any]:
+    """Return a column that is an array or came from Parquet as the cells of a file."""
+    if not is_numpy(column):
+        return column.to_pylist()
+    return (column if column.dtype.hasobject else column.astype(str)).tolist()

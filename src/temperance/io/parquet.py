@@ -21,7 +21,7 @@ from temperance._core.checks import InputError
 from temperance._core.progress import tracked
 from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
 from temperance.io.columns import beside, count_in_front, held_in, kept, named_in, prefix_of
-from temperance.io.table import Content, Keep, Table, answers_of, check_expansion, new_columns
+from temperance.io.table import Content, Keep, Table, check_expansion
 
 IN_MEMORY = 1 << 28  # bytes of logits that are held; more are mapped
 
@@ -68,19 +68,11 @@ def _metadata(schema: Any) -> dict[str, bytes]:
 def write_parquet(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
     """Write the blocks, a row group each."""
     pa = import_pyarrow()
-    numbers, answers = new_columns(table, name)
-    front, back = table.arranged([*numbers, *answers])
     named = None if table.classes is None else {"classes": json.dumps(table.classes)}
-    start, writer = 0, None
-    for block in blocks:
-        stop = start + len(block)
-        columns = {key: value[start:stop] for key, value in front.items()}
-        columns |= {name: block[:, k] for k, name in enumerate(numbers)}
-        columns |= answers_of(block, table.classes) if answers else {}
-        columns |= {key: value[start:stop] for key, value in back.items()}
+    writer = None
+    for columns in table.written(blocks, name):
         part = pa.table(columns)
         writer = writer or pa.parquet.ParquetWriter(file, part.schema.with_metadata(named))
         writer.write_table(part)
-        start = stop
     if writer is not None:
         writer.close()

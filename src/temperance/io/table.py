@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -60,15 +60,6 @@ class Table:
             )
         return check_labels(labels, n, k, self.classes if words else None)
 
-    def arranged(self, new: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the columns to write before and after new ones, which replace their like."""
-        known = {"label": self.labels, "group": self.groups}
-        absent = {n: v for n, v in known.items() if v is not None and n not in self.columns}
-        held, dropped = list((self.columns | absent).items()), set(new)
-        parts = held[: self.in_front], held[self.in_front :]
-        front, back = ({n: v for n, v in part if n not in dropped} for part in parts)
-        return front, back
-
     @property
     def n(self) -> int:
         """Number of rows."""
@@ -80,21 +71,31 @@ class Table:
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
 
+    def written(self, blocks: Iterable[NDArray[Any]], name: str) -> Iterator[dict[str, Any]]:
+        """Yield the columns of each block of logits or probabilities that replaces the logits.
 
-def new_columns(table: Table, name: str) -> tuple[list[str], list[str]]:
-    """Return the columns that a table gets: one per class, and with probabilities two more."""
-    k = table.logits.shape[1]
-    if name == "logits":
-        return [f"logit_{i}" for i in range(k)], []
-    return [f"prob_{i}" for i in range(k)], ["prediction", "confidence"]
-
-
-def answers_of(probabilities: NDArray[Any], classes: list[str] | None) -> dict[str, NDArray[Any]]:
-    """Return the predicted class of each row, by name where there is one, and its probability."""
-    predicted = probabilities.argmax(axis=1)
-    confidence = np.take_along_axis(probabilities, predicted[:, None], axis=1)[:, 0]
-    names = predicted if classes is None else np.array(classes, dtype=object)[predicted]
-    return {"prediction": names, "confidence": confidence}
+        New columns stand where the logits stood, and replace others of the same name. With
+        probabilities there are two more: the predicted class, by name where it has one, and its
+        probability.
+        """
+        k = self.logits.shape[1]
+        new = [f"{'logit' if name == 'logits' else 'prob'}_{i}" for i in range(k)]
+        answers = [] if name == "logits" else ["prediction", "confidence"]
+        known = {"label": self.labels, "group": self.groups}
+        absent = {n: v for n, v in known.items() if v is not None and n not in self.columns}
+        replaced = {*new, *answers}
+        held = list((self.columns | absent).items())
+        parts = held[: self.in_front], held[self.in_front :]
+        front, back = ([(n, v) for n, v in part if n not in replaced] for part in parts)
+        start = 0
+        for block in blocks:
+            rows = slice(start, start := start + len(block))
+            made: dict[str, Any] = dict(zip(new, block.T, strict=True))
+            if answers:
+                best = block.argmax(axis=1)
+                names = best if self.classes is None else np.array(self.classes, object)[best]
+                made |= dict(zip(answers, (names, block[np.arange(len(best)), best]), strict=True))
+            yield {n: v[rows] for n, v in front} | made | {n: v[rows] for n, v in back}
 
 
 def check_expansion(expanded: int, stored: int, what: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import Floats, as_array, as_floating, to_numpy
+from temperance._core.arrays import Floats, as_numbers, to_numpy
 from temperance._core.checks import InputError, check_finite, check_seed
 from temperance.data import as_rows
 from temperance.data.given import as_source_rows, draw_rows, sample_size, take_labelled
@@ -89,6 +89,5 @@ def _check_features(features: object, n_target: int, n_source: int) -> tuple[Flo
 
 def _as_table(features: object) -> Floats:
     """Return features in float64; an empty array where the features are not numbers."""
-    array = as_array(features)
-    x = None if array is None else as_floating(array)
+    x = as_numbers(features)
     return np.empty(0) if x is None else to_numpy(x).astype(np.float64)

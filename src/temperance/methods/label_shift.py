@@ -127,7 +127,6 @@ def _least_squares(c: Floats, b: Floats) -> Floats:
 
 
 def _rlls(c: Floats, mean: Floats, n: int) -> Floats:
-
     k = len(c)
     b = mean - c.sum(axis=1)
     log = np.log(2 * k / CONFIDENCE)

@@ -44,14 +44,8 @@ def fit_lascal(
 ) -> Temperature:
     """Fit a temperature under label shift, from a labelled source and unlabelled target rows.
 
-    Parameters
-    ----------
-    target_logits : array of shape (n, K) or rows
-    source : pair (logits, labels)
-    prior : array of shape (K,), optional
-        The target's class mix; by default estimated by RLLS.
-    seed : int or Generator
-        Of the draw of rows, used where a set has more rows than a label-free method reads.
+    ``prior`` is the class mix of the target, by default estimated by RLLS. The other arguments are
+    those of `fit_cpcs`.
 
     Notes
     -----

@@ -16,7 +16,7 @@ from temperance._core.arrays import like, to_numpy
 from temperance._core.checks import check_labels, check_seed
 from temperance.data.types import HasShape, LabelsLike
 from temperance.maps import Temperature
-from temperance.methods.model_inputs import Model, check_inputs, run_model
+from temperance.methods.pseudocal import Model, check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
 
 LEVELS = 10  # strengths of noise; the last equals the standard deviation of the inputs
@@ -31,13 +31,7 @@ def fit_perturbed(
 ) -> Temperature:
     """Fit a temperature to labelled source inputs under noise of growing strength.
 
-    Parameters
-    ----------
-    model : callable
-        Takes a batch of inputs to logits of shape (n, K).
-    inputs : array of shape (n, ...)
-    labels : array of shape (n,)
-    seed : int or Generator
+    ``labels`` are those of the inputs. The other arguments are those of `fit_pseudocal`.
 
     Notes
     -----

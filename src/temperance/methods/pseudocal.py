@@ -11,18 +11,19 @@ the mixtures of two inputs that are predicted differently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from temperance._core.arrays import to_numpy
-from temperance._core.checks import NotIdentified, check_number, check_seed
+from temperance._core import checks
+from temperance._core.arrays import Array, as_numbers, detached, namespace, to_numpy
+from temperance._core.checks import InputError, NotIdentified
 from temperance.data.types import HasShape
 from temperance.maps import Temperature
-from temperance.methods.model_inputs import Model, check_inputs, run_model
 from temperance.supervised.temperature import fit_temperature
 
+Model = Callable[[Any], Any]
 HEAVIER_SHARE = 0.65  # λ of the paper
 
 
@@ -55,13 +56,41 @@ def fit_pseudocal(
     >>> bool(tp.fit_pseudocal(lambda x: 9 * x, x).temperature > 1)
     True
     """
-    check_number(mix, "mix", low=0.5, high=1, open_low=True)
+    checks.check_number(mix, "mix", low=0.5, high=1, open_low=True)
     x = check_inputs(inputs)
     predicted = to_numpy(run_model(model, x)).argmax(axis=1)
-    other = check_seed(seed).permutation(len(predicted))
+    other = checks.check_seed(seed).permutation(len(predicted))
     apart = np.flatnonzero(predicted != predicted[other])
     if not len(apart):
         msg = "all inputs are predicted as one class, so no mixture is between two classes."
         raise NotIdentified(msg)
     mixed = x[apart] * mix + x[other[apart]] * (1 - mix)
     return fit_temperature(run_model(model, mixed), predicted[apart])
+
+
+def run_model(model: Model, x: Array) -> Array:
+    """Return the logits of a batch of inputs, checked."""
+    if not callable(model):
+        raise InputError(f"model must be a function. Got {type(model).__name__} instead.")
+    try:
+        made = model(x)
+    except Exception as error:
+        shape = tuple(x.shape)
+        raise InputError(
+            f"model must turn a batch of inputs into logits. On shape {shape} it raised {error!r}."
+        ) from error
+    z = checks.check_logits(made, "logits of the model")
+    return checks.check_values(z, "logits of the model")
+
+
+def check_inputs(inputs: HasShape | Sequence[Any]) -> Array:
+    """Return inputs as a floating array of at least two finite examples."""
+    x = as_numbers(inputs)
+    shape = () if x is None else tuple(int(side) for side in x.shape)
+    if x is None or len(shape) < 2 or shape[0] < 2 or 0 in shape:
+        got = type(inputs).__name__ if x is None else f"shape {shape}"
+        msg = f"inputs must be an array of at least two inputs, (n, ...). Got {got} instead."
+        raise InputError(msg)
+    x = detached(x)
+    checks.check_finite(namespace(x).reshape(x, (shape[0], -1)), "inputs")
+    return x

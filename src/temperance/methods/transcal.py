@@ -43,14 +43,7 @@ def fit_transcal(
 
     with the accuracy a and the calibrated confidence c of the source rows.
 
-    Parameters
-    ----------
-    target_logits : array of shape (n, K) or rows
-    source : pair (logits, labels)
-    features : pair (target features, source features), optional
-        Input of the classifier that tells target from source; the logits by default.
-    seed : int or Generator
-        Of the draw of rows, used where a set has more rows than a label-free method reads.
+    The arguments are those of `fit_cpcs`.
 
     Notes
     -----

@@ -42,15 +42,8 @@ def fit_utdc(
     .. math:: T^* = \arg\min_T \sum_m \left| A_m \frac{\hat a_t}{A} -
               \frac1{n_m} \sum_{i \in m} \max_k p_{ik}(T) \right|
 
-    Parameters
-    ----------
-    target_logits : array of shape (n, K) or rows
-    source : pair (logits, labels)
-    accuracy : float, optional
-        Of the model on the target. By default that of ATC, as in the paper; `estimate_accuracy`
-        has others.
-    seed : int or Generator
-        Of the draw of rows, used where a set has more rows than a label-free method reads.
+    ``accuracy`` is that of the model on the target: by default that of ATC, as in the paper;
+    `estimate_accuracy` has others. The other arguments are those of `fit_cpcs`.
 
     Notes
     -----

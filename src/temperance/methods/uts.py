@@ -32,23 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core import kernels
+from temperance._core import checks, kernels, optimise
 from temperance._core.arrays import Floats, to_numpy
-from temperance._core.checks import (
-    NotIdentified,
-    check_choice,
-    check_integer,
-    check_prior,
-    check_seed,
-)
-from temperance._core.optimise import (
-    TOLERANCE,
-    Moments,
-    Solution,
-    minimise_in_scale,
-    search_in_scale,
-)
-from temperance.data import ArrayRows, Block, Rows, as_rows, shuffled
+from temperance._core.checks import NotIdentified
+from temperance._core.optimise import Moments, minimise_in_scale, search_in_scale
+from temperance.data import ArrayRows, Block, Rows, as_rows
 from temperance.data.rows import stride_of
 from temperance.data.types import LogitsLike, PriorLike
 from temperance.maps import Temperature
@@ -120,17 +108,17 @@ def fit_uts(
     >>> tp.fit_uts(z, np.full(5, 0.2)).temperature > 1
     True
     """
-    check_choice(form, FORMS, "form")
-    generator = check_seed(seed)
+    checks.check_choice(form, FORMS, "form")
+    generator = checks.check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    q = check_prior(prior, rows.n_classes)
+    q = checks.check_prior(prior, rows.n_classes)
     if bag_size is None:
         return Temperature(_fit_bag(rows, q, form, shrink_to=None))
-    size = check_integer(bag_size, "bag_size", low=30)
+    size = checks.check_integer(bag_size, "bag_size", low=30)
     if rows.n <= size:
         return Temperature(_fit_bag(rows, q, form, shrink_to=size))
     n_bags = min(MAX_BAGS, rows.n // size)
-    picked = shuffled(rows.n, n_bags * size, generator)
+    picked = generator.choice(rows.n, n_bags * size, replace=False)
     sample = ArrayRows(rows.take(picked).logits, checked=True)
     means = mean_weights(sample.thin(SEARCH_ROWS).mapped(other_log_odds))
     logs = list[float]()
@@ -287,7 +275,7 @@ def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[F
     return objective
 
 
-def _search(odds: Rows, wanted: Floats, grid_means: Floats | None) -> Solution:
+def _search(odds: Rows, wanted: Floats, grid_means: Floats | None) -> optimise.Solution:
     """Minimise J where the odds do not depend on w: a grid on some rows, then Newton on all."""
     some = odds.thin(SEARCH_ROWS)
     if isinstance(some, ArrayRows):  # rows at equal distances, read several times
@@ -329,7 +317,9 @@ def mean_weights(odds: Rows) -> Floats:
 def _fit_weighted(sums: list[SumsAtScale], form: str, start: float) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
     beta, doubt = start, 0.0
-    for function, tolerance in zip(sums, (SEARCH_TOLERANCE, TOLERANCE)[-len(sums) :], strict=True):
+    for function, tolerance in zip(
+        sums, (SEARCH_TOLERANCE, optimise.TOLERANCE)[-len(sums) :], strict=True
+    ):
         beta, doubt = _minimise_weighted(function, beta, tolerance)
     if doubt < LEAST_DOUBT:
         raise NotIdentified(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from temperance.metrics.binned import Bins, adaptive_ece, classwise_ece, ece
 from temperance.metrics.bootstrap import bootstrap
-from temperance.metrics.evaluation import Evaluation, evaluate
-from temperance.metrics.proper import accuracy, brier, nll
+from temperance.metrics.evaluation import Evaluation, accuracy, brier, evaluate, nll
 from temperance.metrics.selective import RiskCoverage, aurc, excess_aurc, risk_coverage
 from temperance.metrics.smooth import smooth_ece
 

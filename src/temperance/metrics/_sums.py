@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from temperance._core.arrays import Floats
 from temperance.data import Block, Rows, Totals
-from temperance.metrics import binned, proper, smooth
+from temperance.metrics import binned, evaluation, smooth
 from temperance.metrics._outcomes import Outcomes, gather
 
 
@@ -93,9 +93,9 @@ def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
 
 
 SUMS: dict[Any, Callable[..., Sums]] = {
-    proper.accuracy: partial(of_mean, column="correct"),
-    proper.nll: partial(of_mean, column="nll"),
-    proper.brier: of_brier,
+    evaluation.accuracy: partial(of_mean, column="correct"),
+    evaluation.nll: partial(of_mean, column="nll"),
+    evaluation.brier: of_brier,
     binned.ece: of_ece,
     binned.adaptive_ece: of_adaptive_ece,
     binned.classwise_ece: of_classwise_ece,

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import Floats, softmax, to_numpy
-from temperance._core.sums import bin_index, bin_sums
-from temperance.data import Block, Rows, as_labelled_rows
+from temperance._core.sums import bin_index, bin_sums, sums_at
+from temperance.data import Block, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.metrics._outcomes import gather, labels_of, runs, sum_outcomes
 
@@ -172,13 +172,6 @@ def unit_edges(n_bins: int) -> Floats:
     return np.arange(n_bins + 1) / n_bins
 
 
-def bin_rows(rows: Rows, n_bins: int) -> Bins:
-    """Return the equal-width bins of labelled rows: one pass."""
-    edges = unit_edges(n_bins)
-    sums = sum_outcomes(rows, edges)
-    return Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
-
-
 def ece(
     logits: LogitsLike,
     labels: LabelsLike | None = None,
@@ -201,12 +194,7 @@ def ece(
     Equals netcal's ``ECE(15)`` and, up to its float32 sums, torchmetrics'
     ``MulticlassCalibrationError(norm="l1")``, which closes bins on the left.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
-    n_bins : int
-        Number M of bins.
+    ``n_bins`` is M; the other arguments are those of `accuracy`.
 
     Examples
     --------
@@ -215,8 +203,9 @@ def ece(
     >>> round(tp.metrics.ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
     0.25
     """
-    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
-    return bin_rows(as_labelled_rows(logits, labels, sample_weight, classes=classes), n_bins).ece
+    edges = unit_edges(checks.check_integer(n_bins, "n_bins", low=1))
+    sums = sum_outcomes(as_labelled_rows(logits, labels, sample_weight, classes=classes), edges)
+    return Bins.from_sums(sums.bins, edges, weighted=sums.weighted).ece
 
 
 def adaptive_ece(
@@ -240,12 +229,7 @@ def adaptive_ece(
     Nixon et al., "Measuring calibration in deep learning", 2019. Needs all confidences at once: 40
     bytes for each row.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
-    n_bins : int
-        Number M of bins.
+    ``n_bins`` is M; the other arguments are those of `accuracy`.
 
     Examples
     --------
@@ -281,12 +265,7 @@ def classwise_ece(
     Kull et al., "Beyond temperature scaling", NeurIPS 2019; the static calibration error of Nixon
     et al., 2019.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `nll`.
-    n_bins : int
-        Number M of bins.
+    ``n_bins`` is M; the other arguments are those of `accuracy`.
 
     Examples
     --------
@@ -304,14 +283,9 @@ def _bin_classes(block: Block, *, n_bins: int) -> Bins:
     """Return the bins of every class over the rows of a block."""
     p, place, truth = class_bins(block, n_bins)
     weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
-    one = 1 if weight is None else weight
-    size = p.shape[1] * n_bins
-    sums = (
-        np.bincount(place.ravel(), weight, size),
-        np.bincount(place.ravel(), p.ravel() * one, size),
-        np.bincount(place.ravel(), truth.ravel() * one, size),
-    )
-    return Bins(unit_edges(n_bins), *(s.reshape(-1, n_bins) for s in sums))
+    sums = sums_at(place.ravel(), p.ravel(), truth.ravel(), weight, p.shape[1] * n_bins)
+    sums = sums.reshape(3, -1, n_bins)
+    return Bins.from_sums(sums, unit_edges(n_bins), weighted=weight is not None)
 
 
 def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Floats]:

@@ -73,17 +73,11 @@ def bootstrap(
         A metric of this module; ``functools.partial(ece, n_bins=10)`` sets an option. Any other
         function of ``(logits, labels)`` works too, on resampled rows, and is called n_resamples
         times.
-    logits : array of shape (n, K) or rows
-        Scores before the softmax.
-    labels : array of shape (n,) or (n, K)
-        Class indices, or soft labels where the metric takes them.
+    logits, labels, sample_weight, classes
+        Labelled rows, as of `accuracy`; the metric is handed them.
     groups : array of shape (n,), optional
         Names or numbers of the groups that are drawn as a whole. By default each row is drawn by
         itself.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights, handed to the metric.
-    classes : sequence of K names, optional
-        Names of the columns, in which labels in words are looked up.
     n_resamples : int
         Number of resamples.
     level : float
@@ -148,12 +142,21 @@ def group_numbers(groups: object, n: int) -> NDArray[np.intp]:
             got = type(groups).__name__ if names is None else f"shape {tuple(names.shape)}"
             msg = f"groups must have shape ({n},), one name or number per row. Got {got} instead."
             raise checks.InputError(msg)
-        units = np.unique(to_numpy(names), return_inverse=True)[1]
+        units = _numbered(to_numpy(names))
     if units.max() == 0:
         what = "one row" if groups is None else "one group"
         msg = f"bootstrap needs at least two rows, or two groups, to draw from. Got {what}."
         raise checks.InputError(msg)
     return units
+
+
+def _numbered(names: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of each name among the different ones."""
+    try:
+        return np.unique(names, return_inverse=True)[1]
+    except TypeError:  # names of several types have no order
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(repr(one), len(known)) for one in names.tolist()])
 
 
 def _split(metric: Any) -> tuple[Any, dict[str, Any]]:

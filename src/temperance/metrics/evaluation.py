@@ -1,4 +1,9 @@
-"""Accuracy, NLL, Brier score and ECE together, in one pass over the rows."""
+"""Accuracy, NLL, Brier score and ECE, alone or together, in one pass over the rows.
+
+NLL and Brier are proper: the expected score is best when the predicted probabilities are the true
+ones, so a model cannot gain by lying. Prefer them to any calibration error when models are to be
+ranked.
+"""
 
 from __future__ import annotations
 
@@ -123,18 +128,7 @@ def evaluate(
     The same numbers as `accuracy`, `nll`, `brier` and `ece`, for the price of one. Evaluations
     add, so a monitoring job can keep one a day and sum them.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `nll`.
-    n_bins : int
-        Number of bins of the ECE.
-
-    Returns
-    -------
-    Evaluation
-        With attributes ``accuracy`` (higher is better), ``nll``, ``brier``, ``ece`` (lower is
-        better), ``confidence`` and ``bins``.
+    ``n_bins`` is the number of bins of the ECE; the other arguments are those of `accuracy`.
 
     Examples
     --------
@@ -151,3 +145,97 @@ def evaluate(
     n, correct, nll, brier = sums.scores.tolist()
     bins = Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
     return Evaluation(rows.n_classes, n if sums.weighted else int(n), correct, nll, brier, bins)
+
+
+def accuracy(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
+    r"""Return the share of rows whose largest logit is that of the label. Higher is better.
+
+    .. math:: \frac{1}{n} \sum_i 1\{\arg\max_k z_{ik} = y_i\}
+
+    Of equal logits the first is chosen, as by ``argmax``. Equals
+    ``sklearn.metrics.accuracy_score(labels, logits.argmax(1))``.
+
+    Parameters
+    ----------
+    logits : array of shape (n, K) or rows
+        Scores before the softmax.
+    labels : array of shape (n,) or (n, K)
+        Class indices. A soft label, a row of class probabilities, counts by the probability that
+        it gives to the predicted class.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; an integer weight equals repetition.
+    classes : sequence of K names, optional
+        Names of the columns, in which labels in words are looked up.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]])
+    >>> tp.metrics.accuracy(z, [0, 1, 2, 2])
+    0.75
+    """
+    return evaluate(logits, labels, sample_weight, n_bins=1, classes=classes).accuracy
+
+
+def nll(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    classes: Sequence[object] | None = None,
+) -> float:
+    r"""Return the mean negative log-likelihood, in nats. Lower is better; 0 is perfect.
+
+    .. math:: -\frac{1}{n} \sum_i \log \mathrm{softmax}(z_i)_{y_i}
+
+    The score that temperature scaling minimises; a model that knows nothing has log K. It is
+    unbounded: one confident mistake can outweigh many good rows. Computed from logits, so nothing
+    is clipped: it equals ``sklearn.metrics.log_loss`` of the float64 softmax as long as no
+    probability underflows.
+
+    A soft label is a row of class probabilities. All arguments are those of `accuracy`.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[np.log(3.0), 0.0], [np.log(3.0), 0.0]])  # probabilities 3/4 and 1/4
+    >>> round(tp.metrics.nll(z, [0, 1]), 6)  # (log 4/3 + log 4) / 2
+    0.836988
+    """
+    return evaluate(logits, labels, sample_weight, n_bins=1, classes=classes).nll
+
+
+def brier(
+    logits: LogitsLike,
+    labels: LabelsLike | None = None,
+    sample_weight: WeightsLike | None = None,
+    *,
+    per_class: bool = True,
+    classes: Sequence[object] | None = None,
+) -> float:
+    r"""Return the mean squared error of the predicted probabilities. Lower is better; 0 is perfect.
+
+    .. math:: \frac{1}{nK} \sum_i \sum_k (p_{ik} - 1\{y_i = k\})^2 \qquad p = \mathrm{softmax}(z)
+
+    With ``per_class=False`` the sum over classes, between 0 and 2: Brier's own definition and
+    ``sklearn.metrics.brier_score_loss(labels, p, scale_by_half=False)``. Division by K is the
+    convention of the paper on unsupervised temperature scaling. The other arguments are those of
+    `accuracy`.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> z = np.array([[np.log(3.0), 0.0], [np.log(3.0), 0.0]])  # probabilities 3/4 and 1/4
+    >>> round(tp.metrics.brier(z, [0, 1]), 6)  # (1/16 + 9/16) / 2
+    0.3125
+    >>> round(tp.metrics.brier(z, [0, 1], per_class=False), 6)
+    0.625
+    """
+    found = evaluate(logits, labels, sample_weight, n_bins=1, classes=classes)
+    return found.brier if per_class else found.brier * found.n_classes

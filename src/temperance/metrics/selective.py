@@ -50,15 +50,8 @@ def risk_coverage(
 
     A temperature keeps the ranking of classes but not of rows, so it can change this curve.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
-
-    Returns
-    -------
-    RiskCoverage
-        Arrays ``coverage`` (rising to 1), ``risk`` and ``threshold`` (falling).
+    Arrays ``coverage`` (rising to 1), ``risk`` and ``threshold`` (falling) are returned. The
+    arguments are those of `accuracy`.
 
     Examples
     --------
@@ -90,10 +83,7 @@ def aurc(
     rows is irrelevant and an integer weight equals repetition. It mixes accuracy with ranking:
     `excess_aurc` takes the accuracy out.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
+    The arguments are those of `accuracy`.
 
     Examples
     --------
@@ -120,10 +110,7 @@ def excess_aurc(
     before the first wrong one, in the limit of many rows (Geifman et al., 2019); at n rows a
     perfect ranking is above 0 by less than ``1 / n``.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
+    The arguments are those of `accuracy`.
 
     Examples
     --------

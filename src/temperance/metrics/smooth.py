@@ -52,10 +52,7 @@ def smooth_ece(
     after ten halvings, integrates on a coarser mesh, and cuts the kernel at ±1/2. The integral
     itself, on a fine mesh, agrees with the number here.
 
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        Labelled rows; see `accuracy`.
+    The arguments are those of `accuracy`.
 
     Examples
     --------
@@ -95,7 +92,6 @@ def smoothed(residual: Floats, sigma: float) -> Floats:
 
 
 def _damped(cosines: Floats, sigma: float) -> Floats:
-
     m = np.arange(cosines.shape[-1], dtype=np.float64)
     return idct(cosines * np.exp(-((np.pi * m * sigma) ** 2) / 2))
 

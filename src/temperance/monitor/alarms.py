@@ -157,17 +157,21 @@ def ring(
             side = f"{'' if sure else 'probably '}{'above' if largest else 'below'}"
             here = f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"
             text = f"{what} is {here}, {side} the limit of {limit:.1%}."
-            advice = "Look at a proposed calibration." if largest else "Look at the rows."
+            advice = (
+                "Look at a proposed calibration."
+                if largest
+                else "Confirm the estimate before you act."
+            )
             named = [what.removeprefix("recall of ")] if what.startswith("recall") else []
             yield alarm("limit", what, abs(found.value - limit), text, advice, named)
     if changes:
         here = held.accuracy
         loss = None if here is None or home is None else max(home - here.value, 0.0)
-        said = [_sentence(change, names) for change in changes]
+        growth = _growth(before, here)
+        said = [growth] if growth else []
+        said += [_sentence(change, names) for change in changes]
         if here is not None and home is not None:
             said.insert(0, f"estimated accuracy {here.value:.1%}, {home:.1%} before.")
-        growth = _growth(before, here)
-        said += [growth] if growth else []
         classes = dict.fromkeys(names[k] for change in changes for k in change.classes)
         advice = "Find out what changed in the data before you change the model."
         what = ", ".join(change.what for change in changes)

@@ -195,6 +195,10 @@ class Monitor:
         name, used = self._in_use(instant(when))
         cal = calibrate(rows, self._prior, self._sample, labelled=labelled, classes=self.classes)
         self._calibrations = {key: cal}
+        same_mix = None
+        if self._prior is None and labelled is None and len(self.classes) > 2:
+            mix = self._reference.mix
+            same_mix = calibrate(z, mix, self._sample, classes=self.classes)
         facts = {
             "kind": "window",
             "id": key,
@@ -203,7 +207,7 @@ class Monitor:
             "in_use": name,
             "n_labelled": cal.details["n_labelled"],
             "calibration": slim(cal),
-            **self._estimated(cal, z, used, POLICY.level),
+            **self._estimated(cal, same_mix, z, used, POLICY.level),
             "segments": self._segments(z, drawn.numbers, columns, used),
         }
         if segments is None and known is not None:  # labels of a window that is there
@@ -212,11 +216,16 @@ class Monitor:
         return self._window(key)
 
     def _estimated(
-        self, cal: Calibration, z: NDArray[Any], used: Map, level: float
+        self,
+        cal: Calibration,
+        same_mix: Calibration | None,
+        z: NDArray[Any],
+        used: Map,
+        level: float,
     ) -> dict[str, Any]:
         """Return the estimates of some rows, and their sums for the comparison with others."""
         tally = self._ranks.tally(z)
-        joined = self._reference.join(cal, z, tally)
+        joined = self._reference.join(cal, same_mix, z, tally)
         estimates = describe(joined, z, used, list(self.limits.recall), level)
         return {"estimates": estimates, "change": tally.to_dict()}
 
@@ -236,7 +245,7 @@ class Monitor:
         facts: dict[str, Any] = {}
         for key, places in found.items():
             cal = calibrate(z[places], source=self._sample, classes=self.classes)
-            part = self._estimated(cal, z[places], used, level)
+            part = self._estimated(cal, None, z[places], used, level)
             estimates, recall = part["estimates"], part["estimates"].get("recall", {})
             estimates["recall"] = {name: recall[name] for name in self.limits.recall if recall}
             shorter = {"by_class": []} | ({} if len(self.classes) <= MOST_NAMED else {"counts": []})
@@ -346,6 +355,8 @@ class Monitor:
         if not isinstance(new, Map):
             msg = "proposal must be that of propose(), a calibration or a map. Got "
             raise InputError(f"{msg}{type(new).__name__} instead.")
+        if new.n_classes is not None:
+            check_same_classes(new.n_classes, len(self.classes), "the map")
         self._decide("accept", map=artefact.describe_map(new), window=window)
 
     def rollback(self) -> None:
@@ -423,10 +434,11 @@ class Monitor:
 
     def merge(self, other: Monitor) -> None:
         """Take over the windows, labels and decisions of a monitor with the same beginning."""
-        if next(iter(self._records)) != next(iter(other._records)):
+        theirs = other._records if isinstance(other, Monitor) else {}
+        if [*theirs][:1] != [*self._records][:1]:
             msg = "other must be a monitor with the same source and settings. Got another one."
             raise InputError(f"{msg} Begin both from one saved state.")
-        self._records |= other._records
+        self._records |= theirs
         self._timeline = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -510,12 +522,23 @@ def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:
         segments = {column: segments[column] for column in segments.columns}
     elif not isinstance(segments, Mapping):
         segments = {"segment": segments}
-    found = {str(column): np.asarray(values).astype(str) for column, values in segments.items()}
+    found = {str(column): _texts(values) for column, values in segments.items()}
     for column, values in found.items():
         if values.shape != (n,):
             msg = f"segments must have one value for each of the {n:,} rows. Got shape "
             raise InputError(f"{msg}{values.shape} for {column!r}.")
     return found
+
+
+def _texts(values: Any) -> NDArray[Any]:
+    """Return values as text that a file can keep."""
+    try:
+        texts = np.asarray(values).astype(str)
+        "".join(np.unique(texts)).encode()
+    except (TypeError, ValueError):  # objects, or bytes of a name in another encoding
+        msg = "segments must be numbers, or text that UTF-8 can write. Got others: give each value"
+        raise InputError(f"{msg} a name.") from None
+    return texts
 
 
 def _prior_facts(prior: Prior) -> dict[str, Any]:

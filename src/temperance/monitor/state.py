@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ Records = dict[str, Record]
 STATE_FORMAT, STATE_VERSION = "temperance-monitor", 1
 HEAD, MIDDLE = b'{"sha256":"', b'","record":'
 CHECKSUM_DIGITS = 16  # of the checksum
+PATIENCE = 60.0  # seconds; a writer holds the lock while it appends some lines
 SIGNIFICANT = 5  # digits of a number in a record
 
 
@@ -58,8 +60,7 @@ def rounded(value: Any) -> Any:
 def read(path: str | os.PathLike[str]) -> Records:
     """Return the records of a file, by checksum and in their order; say if the last is torn."""
     with opened(path) as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_SH)  # so that no writer is in the middle of a line
+        _lock(file, path, exclusive=False)  # so that no writer is in the middle of a line
         records, good = _decode(file.read(), path)
     if good is not None:
         warnings.warn(
@@ -96,10 +97,27 @@ def _locked(target: Path) -> Generator[IO[bytes]]:
     """Open a file for appending, for one writer at a time."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(target, flags, PRIVATE), "r+b") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        _lock(file, target, exclusive=True)
         yield file
     flush_directory(target.parent)  # the name of a new file
+
+
+def _lock(file: IO[bytes], path: object, *, exclusive: bool) -> None:
+    """Wait for the lock of a file until it ends with its block; not for ever."""
+    if fcntl is None:
+        return
+    how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                msg = f"path must be a file that is free. Got {shown_path(path)}, which another"
+                raise InputError(f"{msg} process has held for {PATIENCE:g} seconds.") from None
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _decode(data: bytes, path: object) -> tuple[Records, int | None]:

@@ -34,22 +34,9 @@ def to_html(
 ) -> str:
     """Return the report as one self-contained page, and write it when a path is given.
 
-    Parameters
-    ----------
-    calibration : Calibration
-    path : path of the file, optional
-        Written whole or not at all.
-    audit : Audit, optional
-        What labelled rows say: it is set beside what was estimated without them.
-    title : str, optional
-        "Calibration report" without it.
-    model : str, optional
-        Name of the model, as readers know it.
-    date : str, optional
-        Today without it.
-    max_error : float, optional
-        Share of wrong answers that may be accepted: the page says how many rows may be answered.
-        0.05 without it.
+    An ``audit``, what labelled rows say, is set beside what was estimated without them.
+    ``max_error``, 0.05 by default, is the share of wrong answers that may be accepted: the page
+    says how many rows may be answered. The other arguments are those of `Calibration.to_html`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
@@ -18,33 +18,19 @@ from numpy.typing import NDArray
 
 from temperance._core import checks
 from temperance._core.arrays import Floats
-from temperance._core.stats import Interval
 from temperance.calibrate.result import Calibration
 from temperance.calibrate.verdict import COVERAGE
-from temperance.data import as_labelled_rows, as_rows
+from temperance.data import as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike
 from temperance.io.atomic import write_bytes
 from temperance.maps import Map
-from temperance.methods.uts import BAG_ROWS, EXPONENTS, Shortfall, weight_objective
 from temperance.metrics._outcomes import gather
 from temperance.metrics.binned import ece
 from temperance.metrics.bootstrap import draw_counts, group_numbers
 from temperance.metrics.selective import risk_coverage
 from temperance.metrics.smooth import fixed_point, smoothed, split_between_cells
-from temperance.report.style import (
-    AFTER,
-    BEFORE,
-    COLUMN,
-    CYCLE,
-    DASHES,
-    MARKERS,
-    SOURCE,
-    ink,
-    pyplot,
-    short,
-    styled,
-    svg_of,
-)
+from temperance.report import style
+from temperance.report.style import AFTER, BEFORE, COLUMN, SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,11 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ClassMixDisplay",
     "ConfidenceDisplay",
-    "ObjectiveDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
-    "ShiftCurveDisplay",
-    "TemperatureDisplay",
 ]
 
 
@@ -85,8 +68,8 @@ class Display(ABC):
         if ax is not None:
             self._draw(ax)
             return ax
-        with styled():
-            _, new = pyplot().subplots(figsize=(COLUMN, self.height), layout="constrained")
+        with style.styled():
+            _, new = style.pyplot().subplots(figsize=(COLUMN, self.height), layout="constrained")
             self._draw(new)
         return new
 
@@ -101,9 +84,9 @@ class Display(ABC):
         """
         ax = self.plot()
         try:
-            text = svg_of(ax.figure, standalone=path is not None)  # pyright: ignore[reportArgumentType]
+            text = style.svg_of(ax.figure, standalone=path is not None)  # pyright: ignore[reportArgumentType]
         finally:
-            pyplot().close(ax.figure)
+            style.pyplot().close(ax.figure)
         if path is not None:
             write_bytes(path, text.encode())
         return text
@@ -161,15 +144,7 @@ class ReliabilityDisplay(Display):
     ) -> Self:
         """Measure the curve of some rows, and with a map the one after it too.
 
-        Parameters
-        ----------
-        logits, labels : arrays of shape (n, K) and (n,)
-        calibration : Map or Calibration, optional
-            Draws a second curve, of the rows after the map.
-        groups : array of shape (n,), optional
-            Patient or site of each row, for the band.
-        n_resamples, level, seed
-            Of the bootstrap band.
+        The other arguments, of the band, are those of `temperance.metrics.bootstrap`.
         """
         rng = checks.check_seed(seed)
         options = (groups, checks.check_integer(n_resamples, "n_resamples", low=1), level, rng)
@@ -184,7 +159,7 @@ class ReliabilityDisplay(Display):
     def _draw(self, ax: Axes) -> None:
         columns = self.frame()
         curve, peak = columns.pop("curve"), columns["density"].max()
-        ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+        ax.plot([0, 1], [0, 1], color=style.ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         for (name, error), look in zip(
             self._errors.items(), ((BEFORE, "-"), (AFTER, "--")), strict=False
         ):
@@ -311,8 +286,10 @@ class ClassMixDisplay(Display):
         ax.barh(y, predicted[shown], 0.62, color=BEFORE, alpha=0.55, label="predicted")
         ax.plot(after[shown], y, "D", color=AFTER, markersize=4, label="calibrated")
         if "prior" in columns:
-            ax.plot(columns["prior"][shown], y, "|", color=ink(), markersize=11, label="prior")
-        ax.set_yticks(y, [short(names[i]) for i in shown])
+            ax.plot(
+                columns["prior"][shown], y, "|", color=style.ink(), markersize=11, label="prior"
+            )
+        ax.set_yticks(y, [style.short(names[i]) for i in shown])
         ax.invert_yaxis()
         rest = f", {len(shown)} of {len(names)} classes" if len(names) > len(shown) else ""
         ax.set(xlim=(0, None), xlabel=f"share of rows{rest}")
@@ -377,181 +354,3 @@ def _at_coverages(logits: LogitsLike, labels: LabelsLike) -> Floats:
     curve = risk_coverage(logits, labels)
     place = np.searchsorted(curve.coverage, COVERAGE - 1e-9)
     return curve.risk[np.minimum(place, len(curve.risk) - 1)]
-
-
-# --------------------------------------------------------- a metric against the severity of a shift
-
-
-@final
-class ShiftCurveDisplay(Display):
-    """A metric of several methods against the severity of a shift.
-
-    Columns: method, severity, value, low, high.
-
-    Parameters
-    ----------
-    severity : sequence of numbers or names
-        Degrees of rotation, severities 0 to 5, names of corruptions.
-    curves : mapping from method to values
-        One value for each severity; NaN leaves a gap. A value may be an `Interval`.
-    metric : str
-        Label of the axis, such as ``"NLL"``.
-    shift : str
-        Label of the other axis, such as ``"rotation in degrees"``.
-
-    Examples
-    --------
-    >>> import temperance as tp
-    >>> curves = {"uncalibrated": [0.1, 0.7, 5.5], "TS": [0.1, 0.4, 2.6]}
-    >>> display = tp.display.ShiftCurveDisplay([0, 30, 60], curves, metric="NLL")
-    >>> display.frame()["method"][:3].tolist()
-    ['uncalibrated', 'uncalibrated', 'uncalibrated']
-    """
-
-    def __init__(
-        self,
-        severity: Sequence[Any],
-        curves: Mapping[str, Sequence[Any]],
-        metric: str,
-        shift: str = "severity of the shift",
-    ) -> None:
-        for name, values in curves.items():
-            if len(values) != len(severity):
-                raise checks.InputError(
-                    f"curves[{name!r}] must have {len(severity)} values, one per severity. "
-                    f"Got {len(values)}."
-                )
-        names = np.repeat(list(curves), len(severity))
-        points = [value for values in curves.values() for value in values]
-        at = {"method": names, "severity": np.tile(np.asarray(severity), len(curves))}
-        super().__init__(at | _points(points))
-        self._methods, self._metric, self._shift = list(curves), metric, shift
-
-    def _draw(self, ax: Axes) -> None:
-        columns = self.frame()
-        method, severity = columns.pop("method"), columns.pop("severity")
-        named = severity.dtype.kind == "U"
-        for i, name in enumerate(self._methods):
-            value, low, high = (column[method == name] for column in columns.values())
-            x = np.arange(len(value)) if named else severity[method == name]
-            color = CYCLE[i % len(CYCLE)]
-            if (high > low).any():
-                ax.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-            marker, dash = MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]
-            (line,) = ax.plot(x, value, color=color, marker=marker, linestyle=dash, label=name)
-            line.set(markersize=3.5, linewidth=1.3)
-        if named:
-            listed = severity[method == self._methods[0]].tolist()
-            ax.set_xticks(range(len(listed)), listed, rotation=40, ha="right")
-        ax.set(xlabel=self._shift, ylabel=self._metric)
-        if np.nanmin(columns["low"]) >= 0:
-            ax.set_ylim(bottom=0)
-        # Above the axes: with many methods every place inside is crossed by a curve.
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=2.6)
-
-
-def _points(values: Sequence[Any]) -> dict[str, Floats]:
-    """Return value, low and high of each point; a bare number is its own interval."""
-    rows = [v if isinstance(v, tuple) else (v, v, v) for v in values]
-    value, low, high = np.asarray(rows, np.float64).reshape(-1, 3).T
-    return {"value": value, "low": low, "high": high}
-
-
-# ---------------------------------------------------------------- temperatures with their intervals
-
-
-@final
-class TemperatureDisplay(Display):
-    """Temperatures on a logarithmic axis: right of 1 the map lowers the confidence of the model.
-
-    Columns: method, value, low, high.
-
-    Parameters
-    ----------
-    temperatures : mapping from method to a number or an `Interval`
-
-    Examples
-    --------
-    >>> import temperance as tp
-    >>> fitted = {"source": 2.4, "prior-matched": tp.Interval(6.1, 4.8, 7.9)}
-    >>> tp.display.TemperatureDisplay(fitted).frame()["high"]
-    array([2.4, 7.9])
-    """
-
-    height = COLUMN * 0.45
-
-    def __init__(self, temperatures: Mapping[str, float | Interval]) -> None:
-        names = np.array(list(temperatures))
-        super().__init__({"method": names} | _points(list(temperatures.values())))
-
-    def _draw(self, ax: Axes) -> None:
-        names, values, lows, highs = self.frame().values()
-        for i, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
-            color, marker = CYCLE[i % len(CYCLE)], MARKERS[i % len(MARKERS)]
-            ax.plot([low, high], [i, i], color=color, linewidth=2.2, solid_capstyle="round")
-            ax.plot([value], [i], marker, color=color, markersize=5)
-        ax.axvline(1, color=ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-        _logarithmic(ax, _ticks(min(lows.min(), 1), max(highs.max(), 1)))
-        ax.set_yticks(range(len(names)), names.tolist())
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_xlabel("temperature: right of 1, less sure")
-
-
-def _logarithmic(ax: Axes, ticks: Floats) -> None:
-    """Make a logarithmic axis with labels in plain digits; matplotlib's own are formulas."""
-    ax.set_xscale("log")
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
-    ax.set_xticks([], minor=True)
-
-
-def _ticks(low: float, high: float) -> Floats:
-    """Return 1, 2 and 5 times powers of ten, from below ``low`` to above ``high``."""
-    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    all_ticks = np.sort(np.outer(decades, np.array([1.0, 2.0, 5.0])).ravel())
-    first = max(0, int(np.searchsorted(all_ticks, low, "right")) - 1)
-    return all_ticks[first : int(np.searchsorted(all_ticks, high)) + 1]
-
-
-# ----------------------------------------------------------------------------- the objective of UTS
-
-
-OBJECTIVE_POINTS = 121
-
-
-@final
-class ObjectiveDisplay(Display):
-    """J(w) of unsupervised temperature scaling over 1/w, with its minimum.
-
-    A sharp valley identifies w; a plain, or a curve that falls to an edge, does not.
-
-    Examples
-    --------
-    >>> import numpy as np, temperance as tp
-    >>> rng = np.random.default_rng(0)
-    >>> z = 3 * rng.normal(size=(500, 5)) + [1.0, 0, 0, 0, 0]
-    >>> columns = tp.display.ObjectiveDisplay.from_logits(z, np.full(5, 0.2)).frame()
-    >>> list(columns)
-    ['inverse_w', 'objective']
-    """
-
-    @classmethod
-    def from_logits(cls, target_logits: object, prior: object, *, form: str = "reference") -> Self:
-        """Evaluate the objective of all rows at once over the whole range of the search."""
-        rows = as_rows(target_logits, name="target_logits")
-        q = checks.check_prior(prior, rows.n_classes)
-        grid = np.geomspace(*EXPONENTS, OBJECTIVE_POINTS)
-        value = weight_objective(rows, Shortfall.of(rows, q, shrink_to=BAG_ROWS), form)(grid)
-        return cls({"inverse_w": grid, "objective": value})
-
-    def _draw(self, ax: Axes) -> None:
-        x, y = self.frame().values()
-        seen = np.isfinite(y)
-        x, y = x[seen], y[seen]
-        _logarithmic(ax, np.geomspace(1e-3, 1e3, 7))
-        ax.plot(x, y, color=AFTER)
-        best = int(np.argmin(y))
-        ax.plot(x[best], y[best], "o", color=ink(), markersize=5)
-        place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center"}
-        ax.annotate(f"1/w = {x[best]:.3g}", (x[best], y[best]), **place)
-        ax.margins(y=0.15)
-        ax.set(xlabel="1/w", ylabel="objective J(w)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from temperance.report.texts import between, cut
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z0-9])")
 NAMED = 6  # drawn by name in the class mix, the others together
 LOOKS = {"low": "no-evidence", "medium": "no-evidence", "high": "refused", "critical": "refused"}
 
@@ -55,6 +57,7 @@ def monitor_html(
         rang=next((window for window in reversed(windows) if window.alarms), None),
         colours=LOOKS,
         sentences=_sentences,
+        summary=_summary(windows),
         charts=[_series(n, windows, places, None, w, c) for n, w, c in whole if windows],
         segments=[_series(k, windows, places, k, "accuracy", limits.accuracy) for k in segments],
         mix=_mix(windows, places),
@@ -65,11 +68,31 @@ def monitor_html(
 
 
 def _sentences(alarm: Alarm) -> list[str]:
-    """Return the first sentence of an alarm, and the others; a broken limit has one sentence."""
-    if alarm.kind == "limit":
-        return [alarm.text]
-    first, stop, others = alarm.text.partition(". ")
-    return [first + stop.strip(), *([others] if others else [])]
+    """Return the sentences of an alarm; a broken limit has one sentence."""
+    return [alarm.text] if alarm.kind == "limit" else SENTENCE_END.split(alarm.text)
+
+
+def _summary(windows: Sequence[Window]) -> dict[str, str]:
+    """Return what to know first of the alarms of the last window: since when, where, what to do."""
+    alarms = windows[-1].alarms if windows else ()
+    if not alarms:
+        return {}
+    last = len(windows) - 1
+    first = next((i for i in range(last, -1, -1) if not windows[i].alarms), -1) + 1
+    rang = dict.fromkeys(alarm.segment for alarm in alarms if alarm.segment)
+    known = {key: one.accuracy for key, one in windows[-1].segments.items() if one.accuracy}
+    lowest = min(known, key=lambda key: known[key].value, default=None)
+    classes = dict.fromkeys(name for alarm in alarms for name in alarm.classes)
+    said = {
+        "Since": f"{windows[first].at}, {len(windows) - first} windows"
+        if windows[first:-1]
+        else "",
+        "Segments": ", ".join(rang)
+        or (f"lowest accuracy: {lowest}, {between(known[lowest])}" if lowest else ""),
+        "Classes": ", ".join(classes),
+        "What to do": alarms[0].advice,
+    }
+    return {name: words for name, words in said.items() if words}
 
 
 def _places(windows: Sequence[Window]) -> list[float]:

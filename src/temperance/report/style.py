@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BEFORE, AFTER, SOURCE = "#D55E00", "#0072B2", "#009E73"
-CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
-DASHES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK = "#1f2328"  # replaced by currentColor in an SVG
 COLUMN = 3.4  # inches: one column of a two-column paper, where 8 point is still legible
 MAX_LABEL_LENGTH = 24  # characters of a class name in a figure

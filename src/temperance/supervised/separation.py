@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import Floats, to_numpy
+from temperance._core.arrays import Floats, softmax, to_numpy
 from temperance.data import Block, Rows
 
 MAX_AMBIGUOUS_PAIRS = 300  # pairs of classes between which rows are ambiguous
@@ -90,8 +90,7 @@ def _look(
     """Lowest score of each class in its rows, highest in others; and where rows are ambiguous."""
     z, y, also = _counted(block, unit)
     v, rows = _mapped(z, gain, bias), np.arange(len(z))
-    p = np.exp(v - v.max(axis=1, keepdims=True))
-    ambiguous = (p > doubt * p.sum(axis=1, keepdims=True)) | also
+    ambiguous = (softmax(v) > doubt) | also
     ambiguous[rows, y] = False
     row, k = np.nonzero(ambiguous)
     pairs = Pairs((z[row], y[row], k) if len(row) <= MAX_AMBIGUOUS_PAIRS else None)

@@ -12,15 +12,9 @@ from __future__ import annotations
 
 import math
 
-from temperance._core import kernels
+from temperance._core import kernels, optimise
 from temperance._core.checks import InputError, NotIdentified, check_scale
-from temperance._core.optimise import (
-    RELATIVE_ROUNDING,
-    TOLERANCE,
-    Moments,
-    Solution,
-    minimise_in_scale,
-)
+from temperance._core.optimise import Moments, Solution, minimise_in_scale
 from temperance.data import Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.maps import Temperature
@@ -82,10 +76,9 @@ def fit_temperature(
 
 def solve_temperature(rows: Rows) -> Solution:
     """Return the optimal β = 1/T for rows with labels."""
-    start = _start(rows)
-    solution = _minimise(
-        rows, start, RELATIVE_ROUNDING if rows.n <= ROWS_WITHOUT_SAMPLE else TOLERANCE
-    )
+    few = rows.n <= ROWS_WITHOUT_SAMPLE
+    tolerance = optimise.RELATIVE_ROUNDING if few else optimise.TOLERANCE
+    solution = _minimise(rows, _start(rows), tolerance)
     if not solution.converged:
         raise NotIdentified(
             f"the temperature is not identified by these {rows.n} rows: near T = "

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from temperance._core.arrays import Floats, to_numpy
+from temperance._core.arrays import Floats, as_array, to_numpy
 from temperance._core.checks import InputError
 from temperance.calibrate import calibrate
 from temperance.calibrate.result import Calibration
@@ -32,6 +33,7 @@ from temperance.data.convert import least_probability
 from temperance.data.types import PriorLike
 
 SCORES = ("decision_function", "predict_log_proba", "predict_proba")
+NAME = "probabilities of the estimator"  # in messages
 UNLABELLED = {-1, "-1"}  # NumPy writes -1 among words as a word
 SMALLEST = float(np.finfo(np.float64).smallest_normal)  # probability in place of 0
 
@@ -159,8 +161,9 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
             raise NotFittedError(
-                f"estimator must be fitted before it is calibrated. This "
-                f"{type(self.estimator).__name__} has no classes_; call its fit first."
+                f"estimator must be a classifier that is fitted before it is calibrated. This "
+                f"{type(self.estimator).__name__} has no classes_: call its fit first, if it is a "
+                "classifier."
             )
         parameters = getattr(self.estimator, "get_params", dict)()
         shapes = [v for name, v in parameters.items() if name.endswith("decision_function_shape")]
@@ -168,6 +171,12 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise InputError(
                 "estimator must give one score per class. Its decision_function_shape is 'ovo', "
                 "one score per pair of classes; set it to 'ovr'."
+            )
+        last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+        if any(np.ndim(c) for c in classes) or getattr(last, "multilabel_", False):
+            raise InputError(
+                "estimator must give each row one class. This one was fitted on several labels for "
+                "each row: fit and calibrate one classifier for each label."
             )
         return np.asarray(classes)
 
@@ -181,17 +190,21 @@ def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float
     for method in SCORES[:2]:
         if hasattr(estimator, method):
             scores = [_score(estimator, method, X, k) for X in parts]
-            if method == "decision_function" or all(np.isfinite(s).all() for s in scores):
+            if method == "decision_function":
+                return method, SMALLEST, scores
+            least_probability(np.exp(np.concatenate(scores)), NAME)  # rows must sum to 1
+            if all(np.isfinite(s).all() for s in scores) or not hasattr(estimator, SCORES[2]):
                 return method, SMALLEST, scores
     p = [_score(estimator, "predict_proba", X, k) for X in parts]
-    least = least_probability(np.concatenate(p), "probabilities of the estimator")
+    least = least_probability(np.concatenate(p), NAME)
     return "predict_proba", least, p
 
 
 def _score(estimator: Any, method: str, X: Any, k: int) -> Floats:
     """Return the scores of rows, one column for each of the K classes."""
     with np.errstate(divide="ignore"):  # the logarithm of a probability of 0
-        scores = np.asarray(getattr(estimator, method)(X))
+        given = as_array(getattr(estimator, method)(X))
+    scores: NDArray[Any] = np.empty(0) if given is None else to_numpy(given)
     if scores.ndim == 1 and k == 2:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
     if scores.ndim != 2 or scores.shape[1] != k:

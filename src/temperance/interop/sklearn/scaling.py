@@ -165,17 +165,8 @@ class _Penalised(_Supervised, ABC):
 class VectorScaling(_Penalised):
     """Vector scaling, ``w * z + b``: see `fit_vector`.
 
-    Parameters
-    ----------
-    penalty : float
-        Pull towards temperature scaling; choose it by cross-validation (see Examples).
-    classes : sequence of K names, optional
-        Class names in the order of the columns; without them y indexes the columns.
-
-    Attributes
-    ----------
-    map_ : VectorMap
-    classes_ : array of shape (K,)
+    ``penalty`` is the pull towards temperature scaling; choose it by cross-validation, as below.
+    ``classes`` and the attributes are those of `TemperatureScaling`; there is no temperature.
 
     Examples
     --------
@@ -195,10 +186,7 @@ class VectorScaling(_Penalised):
 
 @final
 class MatrixScaling(_Penalised):
-    """Matrix scaling, ``W z + b``: see `fit_matrix`.
-
-    ``penalty``, ``classes`` and the attributes are those of `VectorScaling`.
-    """
+    """Matrix scaling, ``W z + b``: see `fit_matrix`; arguments as of `VectorScaling`."""
 
     _function = staticmethod(fit_matrix)
 

@@ -14,14 +14,8 @@ from torch.utils.data import Dataset, IterableDataset
 from temperance._core.checks import InputError, check_scores
 from temperance._core.progress import tracked
 from temperance.data.convert import two_columns
-from temperance.interop.torch.exchange import (
-    Step,
-    device_of,
-    find_logits,
-    is_one_logit,
-    run,
-    to_device,
-)
+from temperance.interop.torch import exchange
+from temperance.interop.torch.exchange import Step, find_logits, is_one_logit
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -34,7 +28,6 @@ def collect_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
-    device: torch.device | str | None = None,
     step: Step | None = None,
     features: Literal[False] = False,
 ) -> tuple[Tensor, Tensor | None]: ...
@@ -43,7 +36,6 @@ def collect_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
-    device: torch.device | str | None = None,
     step: Step | None = None,
     features: Literal[True] | nn.Module | str,
 ) -> tuple[Tensor, Tensor | None, Tensor]: ...
@@ -51,15 +43,15 @@ def collect_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
-    device: torch.device | str | None = None,
     step: Step | None = None,
     features: bool | nn.Module | str = False,
 ) -> tuple[Tensor, Tensor | None] | tuple[Tensor, Tensor | None, Tensor]:
     """Run a model over a loader and return its logits, and the labels if the loader has them.
 
-    The model runs in evaluation mode and without gradients; afterwards every submodule is back in
-    the mode it was in, also after an error. An autocast context around the call stays in force, and
-    the logits keep their dtype. A run of more than a second shows a progress bar on a terminal.
+    The model stays where it is, and batches go there. It runs in evaluation mode and without
+    gradients; afterwards every submodule is back in the mode it was in, also after an error. An
+    autocast context around the call stays in force, and the logits keep their dtype. A run of more
+    than a second shows a progress bar on a terminal.
 
     Parameters
     ----------
@@ -70,8 +62,6 @@ def collect_logits(
         A batch is ``x``, ``(x, y)``, ``(x, y, metadata)`` or a dict with the labels under
         ``"labels"``, ``"label"``, ``"targets"`` or ``"target"``. Where ``x`` is a tuple or a dict,
         it becomes positional or keyword arguments.
-    device : optional
-        Where batches go. By default, where the model is. The model itself is never moved.
     step : callable, optional
         ``step(model, batch) -> (output, labels or None)`` for batches and models of another form.
     features : bool, torch.nn.Module or str
@@ -103,7 +93,7 @@ def collect_logits(
     >>> features.shape
     torch.Size([5, 4])
     """
-    stream = stream_logits(model, loader, device=device, step=step)
+    stream = stream_logits(model, loader, step=step)
     seen: list[Tensor] = []
     pieces: list[tuple[Tensor, Tensor | None]] = []
     hook = FeatureHook(model, features) if features is not False else None
@@ -125,7 +115,6 @@ def stream_logits(
     model: nn.Module,
     loader: Iterable[Any],
     *,
-    device: torch.device | str | None = None,
     step: Step | None = None,
 ) -> LogitStream:
     """Return what `collect_logits` collects as an iterable of ``(logits, labels)`` batches.
@@ -160,7 +149,7 @@ def stream_logits(
             f"loader must be an iterable of batches, such as a torch DataLoader. Got "
             f"{type(loader).__name__} instead; one batch is passed as [batch]."
         )
-    return LogitStream(model, loader, _destination(model, device), step or run)
+    return LogitStream(model, loader, step or exchange.run)
 
 
 @final
@@ -170,15 +159,15 @@ class LogitStream:
 
     model: nn.Module
     loader: Iterable[Any]
-    device: torch.device | None
     step: Step
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         first: tuple[tuple[int, ...], bool] | None = None
+        device = exchange.device_of(self.model)
         for i, batch in enumerate(tracked(self.loader, "batches")):
             # Both contexts end before the yield, because the caller may stop iterating.
             with torch.no_grad(), evaluating(self.model):
-                output, y = self.step(self.model, to_device(batch, self.device))
+                output, y = self.step(self.model, exchange.to_device(batch, device))
             z = find_logits(output)[0].detach().as_subclass(Tensor)
             labels = None if y is None else _as_labels(y, z, i)
             form = (tuple(z.shape[1:2]), labels is not None)
@@ -204,20 +193,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         for module, training in before:  # parents come before their children
             if module.training != training:
                 module.train(training)  # some models do more in train() than set the flag
-
-
-def _destination(model: nn.Module, device: torch.device | str | None) -> torch.device | None:
-    here = device_of(model)
-    if device is None or here is None:
-        return here if device is None else torch.device(device)
-    there = torch.device(device)
-    types = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())}
-    if there.type not in types:
-        raise InputError(
-            f"device must be where the model is. Got {str(there)!r}, but the model is on {here}; "
-            f"call model.to({str(there)!r}) first."
-        )
-    return there
 
 
 def _to_cpu(tensor: Tensor) -> Tensor:

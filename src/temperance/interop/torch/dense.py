@@ -8,19 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import (
-    Array,
-    as_array,
-    as_floating,
-    beside,
-    detached,
-    namespace,
-    on_host,
-    to_numpy,
-)
+from temperance._core import arrays
+from temperance._core.arrays import Array, as_array, as_numbers, namespace
 from temperance._core.checks import InputError
-from temperance.data import Block, StreamRows, rows_per_block
+from temperance.data import Block, StreamRows
 from temperance.data.convert import two_columns
+from temperance.data.rows import rows_per_block
 
 
 def dense_logits(
@@ -74,15 +67,14 @@ def dense_logits(
 
 def _channels_last(z: Any, axis: int) -> Array:
     """Return dense logits as a view (B, ..., C)."""
-    array = as_array(z)
-    array = None if array is None else as_floating(array)
+    array = as_numbers(z)
     if array is None or array.ndim < 3:
         got = type(z).__name__ if array is None else f"shape {tuple(array.shape)}"
         raise InputError(
             f"logits must be dense, of shape (B, C, ...). Got {got}; rows of shape (n, K) need no "
             f"flattening."
         )
-    array = to_numpy(array) if on_host(array) else detached(array)
+    array = arrays.host_view(array)
     return namespace(array).moveaxis(array, axis, -1)
 
 
@@ -104,7 +96,7 @@ def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Bloc
                 wanted = y[b, start : start + size]
                 keep = wanted >= 0
                 if not keep.all():
-                    wanted, piece = wanted[keep], piece[beside(keep, z), :]
+                    wanted, piece = wanted[keep], piece[arrays.beside(keep, z), :]
             if piece.shape[0]:
                 yield Block(two_columns(piece) if k == 1 else piece, wanted, None)
 
@@ -114,7 +106,7 @@ def _dense_labels(
 ) -> NDArray[np.int64]:
     """Return labels as (B, pixels), with -1 for what is to be ignored."""
     array = as_array(labels)
-    y: NDArray[Any] = np.empty(0) if array is None else to_numpy(array)
+    y: NDArray[Any] = np.empty(0) if array is None else arrays.to_numpy(array)
     if y.shape == (shape[0], 1, *shape[1:]):
         y = y[:, 0]
     if y.shape != shape:
