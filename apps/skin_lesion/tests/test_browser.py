@@ -233,7 +233,8 @@ def test_a_name_cannot_run_code(page, tmp_path, lesions):
 
 
 @pytest.mark.parametrize("place", ["/clinic", "/results"])
-def test_the_clinic_must_say_what_it_knows_of_its_mix(page, place):
+def test_the_clinic_must_say_what_it_knows_of_its_mix(page, address, lesions, place):
+    judged(address, lesions(1))
     page.goto(place)
     if place == "/results":
         page.get_by_text("Propose a new calibration from").click()
