@@ -162,8 +162,8 @@ p(y | x) at most half its error. The first: {_against_cbpe(benign)}. The second:
 without a class mix, and {mixed:.0%} with the class mix of 500 rows{"" if max(ratio, mixed) <= 0.5 else ": smaller, but not half"}.
 The 90 % intervals of `Monitor` hold the truth in {benign["covered"]:.0%} of the benign windows, in
 {windows["subgroups"]["covered"]:.0%} of the subgroups and in {shifted["covered"]:.0%} of the shifted windows. CBPE
-has no interval of this kind. The constants by which a window is taken for one like the source, and the one by which
-intervals of a growing shift are widened, were chosen with these windows and the rotation below in view.
+has no interval of this kind. The constants by which a window is taken for one like the source, and the weight of the
+similarity, were chosen with these windows in view.
 
 ## Twelve weeks of rotation
 
@@ -173,8 +173,8 @@ from before.
 ![Estimated and true accuracy over twelve weeks](monitoring.png)
 
 {_weeks(record["rotation"])}
-Alarms become louder as accuracy falls. The estimates are too optimistic in the end; the interval, which is wider for
-a shift that lasts, holds the truth in {inside} of {len(weeks)} weeks.
+Alarms become louder as accuracy falls. The estimates are too optimistic in the end; the interval holds the truth in
+{inside} of {len(weeks)} weeks.
 
 ## False alarms
 

@@ -7,6 +7,7 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance import demo
 from temperance.calibrate.findings import CODES
 
 FLAT = np.full(5, 0.2)
@@ -80,6 +81,21 @@ def test_a_code_is_found_where_it_should_be(quiet, code):
 def test_quiet_data_give_no_warning(quiet):
     cal = tp.calibrate(quiet.target, FLAT, quiet.source)
     assert [f.code for f in cal.findings if f.severity != "note"] == []
+
+
+def test_no_finding_tells_a_doubt_of_nothing():
+    """What a page calls 'over 99%' has no finding beside it that says '0%'."""
+    source, target = demo.load("source"), demo.load("rotated_60")
+    cal = tp.calibrate(target.logits, demo.class_mix(), (source.logits, source.labels))
+    assert cal.verdict == "improved"
+    shares = [f.evidence["share"] for f in cal.findings if f.code == "TP404"]
+    assert all(f"{share:.0%}" != "0%" for share in shares)
+
+
+def test_nothing_is_said_of_the_mix_of_a_source_that_is_not_there(quiet):
+    z, y = quiet.target, quiet.labels
+    assert "TP105" not in codes(z)
+    assert "TP105" not in codes(z, labelled=(z[:30], y[:30]))
 
 
 def test_most_serious_first(quiet):

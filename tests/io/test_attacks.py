@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -409,6 +410,23 @@ def test_a_directory_without_parquet(tmp_path):
     write_part(tmp_path / "days" / "a.parquet", part(0, 50))
     (tmp_path / "days" / "notes.txt").write_text("hello")
     assert "notes.txt must be Parquet" in refusal(tmp_path / "days")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv, to be no superuser")
+def test_a_directory_that_cannot_be_read_is_no_empty_one(tmp_path):
+    """Rows of an unreadable part were missing in silence."""
+    write_part(tmp_path / "days" / "a.parquet", part(0, 50))
+    write_part(tmp_path / "days" / "b" / "b.parquet", part(50, 99))
+    (tmp_path / "days" / "b").chmod(0)
+    code = "import sys, temperance as tp; tp.data.as_rows(sys.argv[1]).n"
+    weak = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    run = subprocess.run(
+        [*weak, sys.executable, "-c", code, tmp_path / "days"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (tmp_path / "days" / "b").chmod(0o755)
+    assert "InputError: a directory must be one that can be read" in run.stderr
+    assert "Permission denied" in run.stderr
 
 
 SAME = {

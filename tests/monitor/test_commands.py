@@ -133,6 +133,7 @@ def test_a_torn_line_is_said(folder, state, capsys):
     ("arguments", "words"),
     [
         (("add", "STATE", "good.npz", "--at", "soon"), "at must be a date"),
+        (("add", "STATE", "bad.parquet", "--dates", "site"), "2026-11-16. Row 0 holds 'n'."),
         (("add", "STATE", "good.npz", "--segment", "site"), "need a window in a .csv or .parquet"),
         (("add", "STATE", "bad.parquet", "--segment", "city"), "must have the column 'city'"),
         (("add", "STATE", "--at", "2020-01-01", "--labelled", "few.csv"), "the last windows are"),

@@ -173,7 +173,7 @@ def test_measured_stands_beside_estimated():
     assert texts.between(cal.accuracy) in page.text
     assert json.loads(page.facts)["audit"]["n"] == 2000
     assert "every number about it here is an estimate" not in page.text
-    assert "That agrees with the estimate" in page.text.partition("Mean confidence")[0]
+    assert "The interval of the estimate allows that" in page.text.partition("Mean confidence")[0]
 
 
 def test_disagreement_with_labels_is_said_aloud():
@@ -197,7 +197,7 @@ def labels_say(**values):
 
 def test_labels_agree_when_nothing_got_worse():
     top, text = labels_say()
-    assert "That agrees with the estimate." in top
+    assert "The interval of the estimate allows that." in top
     assert texts.HEADLINES["improved"] in top
     assert 'class="verdict improved"' in text
 

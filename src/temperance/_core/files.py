@@ -82,10 +82,18 @@ def decoding(name: str, form: str) -> Generator[None]:
 def walked(path: Path) -> Generator[tuple[Path, list[str], list[str]]]:
     """Yield each directory below a path once, links followed, with its directories and files.
 
-    Directories that the caller takes out of the list are passed over.
+    Directories that the caller takes out of the list are passed over. A directory that cannot be
+    read is an error: its rows would be missing in silence.
     """
+
+    def refuse(error: OSError) -> None:
+        raise InputError(
+            f"a directory must be one that can be read. Got {shown_path(error.filename)}: "
+            f"{error.strerror}."
+        ) from None
+
     seen: set[str] = set()
-    for folder, inner, names in os.walk(path, followlinks=True):
+    for folder, inner, names in os.walk(path, followlinks=True, onerror=refuse):
         real = os.path.realpath(folder)
         if real in seen:  # a link that leads back
             inner.clear()

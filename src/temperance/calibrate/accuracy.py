@@ -20,9 +20,12 @@ With a temperature T_s and a class mix q, of logits z with predictions ŷ:
 
 Which kind of shift it is, logits tell only in part. So the accuracy is taken to be near one of the
 estimates, each with a weight, and not at their mean: a mixture in log-odds. Its tail reaches
-farther down than up, since a shift may cost accuracy without a trace in the logits. Of two
-estimates the lower one counts more: rows unlike those of the source are a sign of harm, rows like
-them are no proof of the contrary. A bias that meets the class mix and makes rows more similar to
+farther down than up, since a shift may cost accuracy without a trace in the logits. Where no mix
+is known, or of two classes, there are two estimates, and `calibrated` is the first. The second one
+counts where it is lower: rows unlike those of the source are a sign of harm, rows like them are no
+proof of the contrary. It counts by the square of the accuracy at home, since the threshold of a
+model that errs often lies among rows that are right. `calibrated` errs at least as much as it does
+on the source itself. A bias that meets the class mix and makes rows more similar to
 the source's undoes what the shift did: `shifted` counts less then; a bias that makes rows less
 similar undoes nothing, and `shifted` counts more.
 
@@ -75,6 +78,9 @@ class Estimates:
         ``errors`` are standard errors in log-odds.
     scale_ratio : float
         Of the logits, target over source.
+    of_mean : bool
+        Whether an estimate is the mean of the accuracy; of its log-odds otherwise, and the mean of
+        the accuracy is then nearer to one half.
     """
 
     names: tuple[str, ...]
@@ -82,6 +88,7 @@ class Estimates:
     weights: Floats
     errors: Floats
     scale_ratio: float
+    of_mean: bool
 
     @property
     def values(self) -> dict[str, float]:
@@ -104,13 +111,15 @@ class Estimates:
         farther[0] *= FITTED.skew
         lighter[0] /= FITTED.skew
         lighter[1] += POINT_WEIGHTS[0] - lighter[0]
-        x = (self.log_odds[:, None] + self.errors[:, None] * farther).ravel()
+        # E[expit(x)] of a normal x is near expit(mean / sqrt(1 + pi / 8 variance)): MacKay, 1992.
+        centre = self.log_odds * np.sqrt(1 + self.of_mean * np.pi / 8 * self.errors**2)
+        x = (centre[:, None] + self.errors[:, None] * farther).ravel()
         weight = (self.weights[:, None] * lighter).ravel()
         _, group = np.unique(np.floor((x - x.min()) / NUMERICAL.merged), return_inverse=True)
         mass = np.bincount(group, weight)
-        centre = np.bincount(group, weight * x) / mass
+        merged = np.bincount(group, weight * x) / mass
         least = NUMERICAL.chance / n_classes
-        accuracy: Floats = np.clip(expit(centre), least, 1 - 1e-4)
+        accuracy: Floats = np.clip(expit(merged), least, 1 - 1e-4)
         return accuracy, np.asarray(mass, dtype=np.float64)
 
 
@@ -141,15 +150,20 @@ def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> 
             similar = share_similar(target, source, weight, error)
             found = {"calibrated": calibrated, "similar": similar}
         first, second = found.values()
-        weights = np.array([f.lower, 1 - f.lower] if first <= second else [1 - f.lower, f.lower])
+        share = (1 - error) ** 2 * (f.lower if second < first else 1 - f.lower)
+        weights = np.array([1 - share, share])
     if mix is None and source.neighbours is not None:
         found["near"] = share_near(target, source, error)
         weights = np.r_[weights * (1 - f.near), f.near]
+    home = log_odds(1 - error)
     growth = f.growth if mix is not None else f.growth_without_mix
-    away = np.array([log_odds(1 - error) - log_odds(value) for value in found.values()])
+    away = np.array([home - log_odds(value) for value in found.values()])
     variance = f.variance + growth * away**2
     variance += 1 / (error * (1 - error) / float(weight @ weight) + 0.5)
-    return _estimates(target, found, weights, variance, ratio)
+    if mix is None:
+        at_home, _ = _mean_probability(source.rows, t, None)
+        variance[0] += (home - log_odds(at_home)) ** 2
+    return _estimates(target, found, weights, variance, ratio, of_mean=mix is None)
 
 
 def estimate_without_source(target: Logits, mix: Floats) -> Estimates:
@@ -163,7 +177,7 @@ def estimate_without_source(target: Logits, mix: Floats) -> Estimates:
     }
     first = FITTED.own_of_two if target.n_classes == 2 else FITTED.own
     weights = np.array([first, 1 - first])
-    return _estimates(target, found, weights, FITTED.variance_without_source, 1.0)
+    return _estimates(target, found, weights, FITTED.variance_without_source, 1.0, of_mean=False)
 
 
 def _estimates(
@@ -172,6 +186,8 @@ def _estimates(
     weights: Floats,
     variance: Floats | float,
     ratio: float,
+    *,
+    of_mean: bool,
 ) -> Estimates:
     share = np.clip(list(found.values()), 1e-3, 1 - 1e-3)
     sampling = 1 / (len(target) * share * (1 - share) + 0.5)
@@ -181,6 +197,7 @@ def _estimates(
         weights=weights,
         errors=np.sqrt(variance + sampling),
         scale_ratio=float(ratio),
+        of_mean=of_mean,
     )
 
 

@@ -21,9 +21,9 @@ class Fitted:
     # Change of the log-odds of the weight of `shifted`, at most, where meeting the class mix makes
     # rows less or more similar to those of the source.
     offset: float = 1.5
-    # Weight of the lower of two estimates, where there are two: rows unlike the source's are a sign
-    # of harm, rows like them no proof of the contrary.
-    lower: float = 0.75
+    # Weight of the second of two estimates, times the squared accuracy at home, where it is the
+    # lower one; of the rest of 1 where it is the higher one.
+    lower: float = 0.9
     # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
     near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.

@@ -29,6 +29,7 @@ STRAY_PREDICTIONS = 0.02  # share of predictions of excluded classes above which
 SCALE_RATIO = 1.5  # factor of the logit scale from which a finding is given
 DISSIMILAR_ROWS = 0.2  # share of rows less similar than 999 in 1,000 source rows
 SHARED_ROWS = 0.1  # share of target rows that are also in the source
+SURE = 0.995  # probability of a gain from which no doubt is told: it would be shown as 0%
 ESTIMATES_APART = 2.0  # log-odds between two estimates from which a finding is given
 SEVERITY = ("refuse", "warn", "note")
 
@@ -257,7 +258,7 @@ def _labels_of_other_rows(e: Evidence) -> Iterator[Finding]:
 
 
 def _mix_unstated(e: Evidence) -> Iterator[Finding]:
-    if e.problem.prior is None:
+    if e.problem.prior is None and e.problem.source is not None:
         yield found("TP105")
 
 
@@ -362,7 +363,7 @@ def _estimates_disagree(e: Evidence) -> Iterator[Finding]:
 
 def _may_be_worse(e: Evidence) -> Iterator[Finding]:
     judged = e.judgement
-    if judged is not None and judged.verdict == "improved" and judged.probability < 1 - 1e-3:
+    if judged is not None and judged.verdict == "improved" and judged.probability < SURE:
         yield found("TP404", share=1 - judged.probability, gain_low=judged.gain.low)
 
 

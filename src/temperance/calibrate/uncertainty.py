@@ -323,7 +323,9 @@ def _weigh_mix(problem: Problem, source: Source | None, temperature: float, prio
         _, met = match_mix(problem.sample, temperature, value, np.zeros(k))
     error = 0.0 if prior.exact else _error_from_mix(met, problem.sample.predicted, prior)
     if shrinkage == 0 or source is None:
-        return Mix(value, shrinkage, variation, 0.0, 1.0, rows, error)
+        # The source's mix that differs from the own means by chance alone asks for no bias.
+        stated = float(problem.prior is not None)
+        return Mix(value, shrinkage, variation, 0.0, stated, rows, error)
     rise = float(met.max(axis=1).mean() - own.max(axis=1).mean())
     rise /= max(shrinkage * variation, 0.02)
     odds = FITTED.mix_odds + FITTED.mix_slope * min(rise, 0.0)

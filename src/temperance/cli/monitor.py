@@ -147,7 +147,6 @@ def add(
 
 
 def _column(columns: dict[str, Any], name: str) -> Any:
-
     if name not in columns:
         listed = ", ".join(list(columns)[:8]) or "none"
         raise InputError(f"the window must have the column {name!a}. Others it has: {listed}.")
@@ -162,9 +161,17 @@ def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:
         back = {"day": 0, "week": day.weekday(), "month": day.day - 1}[every]
         return day - dt.timedelta(days=back)
 
-    starts = np.array([str(first(dt.date.fromisoformat(moment(day)[:10]))) for day in dates])
+    starts = np.array([str(first(_day(value, row))) for row, value in enumerate(dates)])
     for start_of in np.unique(starts):
         yield str(start_of), np.flatnonzero(starts == start_of)
+
+
+def _day(value: object, row: int) -> dt.date:
+    try:
+        return dt.date.fromisoformat(moment(value)[:10])
+    except InputError:
+        msg = f"--dates must name a column of dates, such as 2026-11-16. Row {row} holds {value!a}."
+        raise InputError(msg) from None
 
 
 @app.command(sort_key=3)

@@ -9,10 +9,11 @@ from typing import Any
 from temperance._core.checks import InputError, check_number
 from temperance._core.stats import Interval
 from temperance.monitor.change import Change
-from temperance.monitor.window import LASTING, Estimates
+from temperance.monitor.window import Estimates
 
 SEVERITIES = {"low": 0.0, "medium": 0.05, "high": 0.15, "critical": 0.3}
 """Estimated loss, as a share of the rows, from which an alarm is called so."""
+LASTING = 3  # windows in a row that have changed, from which a change is no passing one
 MEANS = {
     "confidence": ("Confidence", "surer"),
     "similarity": ("Similarity to the source", "more like its class"),
@@ -193,7 +194,7 @@ def _growth(before: Sequence[Estimates], here: Interval | None) -> str | None:
         return None
     return (
         f"{len(before) + 1} windows in a row have changed, and the estimated accuracy fell from "
-        f"{first.value:.1%} to {here.value:.1%} meanwhile. Estimates follow a growing shift too "
+        f"{first.value:.1%} to {here.value:.1%} meanwhile. Estimates follow a growing shift "
         f"slowly: the true accuracy may be as low as {here.low:.1%}."
     )
 
@@ -205,7 +206,7 @@ def _sentence(change: Change, names: Sequence[str]) -> str:
         return f"{change.now:.1%} of the predictions moved to other classes{most}."
     name, more = MEANS[change.what]
     way = "fell" if change.direction < 0 else "rose"
-    most = f", most of all where {listed} is predicted" if listed else ""
+    most = f", most of all in rows predicted as {listed}" if listed else ""
     return (
         f"{name} {way}{most}: the average row is {more} than {change.now:.0%} of the source rows, "
         f"{change.before:.0%} before."

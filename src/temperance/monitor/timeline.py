@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 from temperance._core.checks import InputError
 from temperance.calibrate.constants import POLICY
 from temperance.monitor.alarms import SEVERITIES, Limits, ring, unlike_whole
 from temperance.monitor.change import Chart, Ranks, Tally
 from temperance.monitor.state import Record
-from temperance.monitor.window import LASTING, Estimates, Window, doubted, read, with_labels
+from temperance.monitor.window import Estimates, Window, read, with_labels
 
 FROM_LOW_TO_CRITICAL = list(SEVERITIES)
 
@@ -82,8 +83,6 @@ class Timeline:
         changes = self._chart.step(Tally.from_dict(record["change"]), time, POLICY.least_rows)
         before = self._rang if changes else []
         self._rang = [*before, window] if changes else []
-        if len(self._rang) >= LASTING and not window.n_labelled:
-            window = doubted(window, self._home)
         limits, names = self._limits, self._names
         alarms = [*ring(window, window.at, None, limits, changes, names, self._home, before)]
         for key, part in parts.items():
@@ -97,6 +96,5 @@ class Timeline:
             self._segments[key] = chart, home
         alarms = unlike_whole(alarms)
         alarms.sort(key=lambda one: (-FROM_LOW_TO_CRITICAL.index(one.severity), -(one.loss or 0.0)))
-        object.__setattr__(window, "alarms", tuple(alarms))
-        self.windows.append(window)
+        self.windows.append(replace(window, alarms=tuple(alarms)))
         self.last = place_of(record)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit
+from scipy.special import betaincinv
 
 from temperance._core.stats import Z90, Interval, overlap, wilson
-from temperance.calibrate.accuracy import log_odds
 from temperance.calibrate.constants import POLICY
 from temperance.calibrate.expected import Answers, answers
 from temperance.calibrate.findings import found
@@ -31,8 +30,6 @@ ELEMENTS_READ = 1 << 18  # rows times classes that estimates read: beyond, sampl
 MOST_NAMED = 20  # classes whose recall, precision and F1 are kept, the most frequent ones
 TO_LABEL = 30  # rows to label that are kept
 PLAUSIBLE = 400  # numbers of plausible maps that are kept
-LASTING = 3  # windows in a row that have changed, from which a change is no passing one
-DOUBT = 2.0  # times the estimated fall, in log-odds, that the accuracy may have fallen by then
 NEW_CALIBRATION = {"improved": "would help", "no-evidence": "no clear gain", "refused": "refused"}
 SHARED = ("classes", "prior", "prior_low", "prior_high", "prior_kind")  # by all windows
 
@@ -245,26 +242,6 @@ def _error_after(held: dict[str, Any], accuracy: Interval) -> Interval | None:
     value, *ends = (abs(confidence - share) for share in accuracy)
     low = 0.0 if accuracy.low < confidence < accuracy.high else min(ends)
     return Interval(min(value + beyond, 1.0), low, min(max(ends) + beyond, 1.0))
-
-
-def doubted(window: Window, home: float) -> Window:
-    """Return a window of a change that lasts, with an interval that holds twice its fall.
-
-    While a shift grows, estimates follow more slowly than the truth: the true fall of the log-odds
-    since the reference was less than twice the estimated fall in 95 % of the windows of
-    `lab/experiments/monitoring` that were the third or a later one in a row to change.
-    """
-    accuracy, ece = window.accuracy, window.ece
-    if accuracy is None or accuracy.value >= home:
-        return window
-    start = log_odds(home)
-    lowest = float(expit(start + DOUBT * (log_odds(accuracy.value) - start)))
-    more = accuracy.low - lowest
-    if more <= 0:
-        return window
-    if ece is not None:
-        ece = ece._replace(high=min(ece.high + more, 1.0))
-    return replace(window, accuracy=accuracy._replace(low=lowest), ece=ece)
 
 
 def _updated(before: Interval | None, n: int, hits: int) -> tuple[Interval, bool]:

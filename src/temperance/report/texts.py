@@ -209,10 +209,10 @@ def measured(audit: dict[str, Any]) -> str:
         return f"{said} That does not agree with the estimate: trust the measurement."
     if worse := _worse(audit):
         return (
-            f"{said} The accuracy is as estimated, but on these rows the calibration makes the "
-            f"{' and the '.join(worse)} worse: trust the measurement."
+            f"{said} The interval of the estimate allows that accuracy, but on these rows the "
+            f"calibration makes the {' and the '.join(worse)} worse: trust the measurement."
         )
-    return f"{said} That agrees with the estimate." if audit["agrees"] else said
+    return f"{said} The interval of the estimate allows that." if audit["agrees"] else said
 
 
 def on_the_page(sentence: str) -> str:
