@@ -46,6 +46,9 @@ WEEKS_PER_FALSE_ALARM = 260
 MOST_NAMES = 10
 """Sites, and cameras, that are watched one by one; the others count together."""
 
+LEAST = 30
+"""Lesions from which it is an alarm that nothing can be estimated of a week."""
+
 TO_DIAGNOSE = 5
 CHECKED_EVERY = 600.0
 """Seconds for which the worklist repeats what it knows of the alarms."""
@@ -178,6 +181,7 @@ def _week(window: Any, rows: list[Seen]) -> Week:
     rings = tuple(
         Ring(a.severity, a.kind, a.what, a.segment, a.classes, a.loss, a.text)
         for a in window.alarms
+        if a.kind != "refused" or window.rows >= LEAST  # of a few lesions, nothing is estimated
     )
     few = window.accuracy is None and not rings
     # What is worth asking about a hidden case would tell of what was said of it.

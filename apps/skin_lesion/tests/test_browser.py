@@ -362,6 +362,7 @@ def test_the_search_and_its_filter_survive_saving(page, address, lesions):
     expect(page.locator("tbody tr")).to_have_count(4)
     page.locator("[data-row]").first.click()
     page.get_by_label("Dermatofibroma").check()
+    page.get_by_label("expert").check()
     page.get_by_role("button", name="Save and next").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Case 3")
     expect(page.locator(".history")).to_contain_text("Dermatofibroma")  # one lesion, one diagnosis
