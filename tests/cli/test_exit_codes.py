@@ -224,6 +224,9 @@ def test_no_message_speaks_python_to_a_user_of_the_command_line(capsys, rows):
         assert main(placed) in (1, 2), arguments
         captured = capsys.readouterr()
         assert not PYTHON.search(captured.out + captured.err), captured
+    np.savez(rows / "nameless.npz", z)
+    assert main(["calibrate", str(rows / "nameless.npz"), "--prior", "uniform"]) == 2
+    assert "numpy.savez(path, logits=z), or" in capsys.readouterr().err  # Python, as it is meant
 
 
 def test_messages_of_the_checks_are_known_to_the_command_line():

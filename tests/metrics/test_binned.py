@@ -202,3 +202,9 @@ def test_bins_are_made_of_columns_of_any_kind_and_of_one_length():
     for make in (metrics.Bins.equal_width, metrics.Bins.equal_mass):
         with pytest.raises(tp.InputError, match=r"correct must have the shape .*\(3,\). Got"):
             make(sure, right[:1])
+
+
+@pytest.mark.parametrize("metric", ["ece", "adaptive_ece", "classwise_ece", "evaluate"])
+def test_more_bins_than_memory_holds_are_refused(metric):
+    with pytest.raises(tp.InputError, match="at least 1 and at most 100,000"):
+        getattr(metrics, metric)(*logits(40, 3), n_bins=10**9)

@@ -152,6 +152,12 @@ def test_seeds(metric):
     assert first != bootstrap(metric, z, y, n_resamples=50, seed=4)
 
 
+@pytest.mark.parametrize("answer", ["x", np.ones(3), None, [1.0]])
+def test_a_metric_gives_a_number(answer):
+    with pytest.raises(tp.InputError, match="metric must return a number"):
+        bootstrap(lambda *_: answer, *logits(50, 3), n_resamples=5)
+
+
 def test_names_of_groups_are_free():
     z, y = logits(12, 3)
     numbers = np.arange(12) % 4

@@ -40,6 +40,7 @@ ALIKE_ROWS = 5  # rows that all look like probabilities by chance are fewer
 MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
 MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
+MOST_BINS = 100_000  # of confidence: their sums, by class too, stay small
 SORTED_ROWS = 20  # rows that are all sorted by chance are fewer
 NEAR_SCORES = 100  # the largest gap of sorted scores is at least so many times the smallest
 
@@ -112,8 +113,16 @@ def check_integer(value: object, name: str, *, low: int = 0, high: float = sys.m
     integral = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     number = int(value) if integral else low - 1  # pyright: ignore[reportArgumentType]
     if not low <= number <= high:
-        raise InputError(f"{name} must be an integer of at least {low}. Got {value!r} instead.")
+        most = f" and at most {high:,}" if low <= high < sys.maxsize else ""
+        raise InputError(
+            f"{name} must be an integer of at least {low}{most}. Got {value!r} instead."
+        )
     return number
+
+
+def check_bins(n_bins: object) -> int:
+    """Return a number of bins, whose sums fit in memory."""
+    return check_integer(n_bins, "n_bins", low=1, high=MOST_BINS)
 
 
 def check_seed(seed: object) -> np.random.Generator:

@@ -74,7 +74,7 @@ def array_of(names: Iterable[str], content: Content, where: str) -> str:
         shown = ", ".join(name[:40] for name in held[:8]) or "nothing"
         raise InputError(
             f"{where} must hold an array named {wanted[0]!r}, (n, K). It holds {shown}; write it "
-            f"with numpy.savez(path, {wanted[0]}=..., labels=...), or as safetensors."
+            f"with numpy.savez(path, {wanted[0]}=z), or as safetensors."
         )
     return found
 

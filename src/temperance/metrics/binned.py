@@ -203,7 +203,7 @@ def ece(
     >>> round(tp.metrics.ece(z, [0, 0, 1, 1]), 6)  # |1/2 - 3/4|
     0.25
     """
-    edges = unit_edges(checks.check_integer(n_bins, "n_bins", low=1))
+    edges = unit_edges(checks.check_bins(n_bins))
     sums = sum_outcomes(as_labelled_rows(logits, labels, sample_weight, classes=classes), edges)
     return Bins.from_sums(sums.bins, edges, weighted=sums.weighted).ece
 
@@ -239,7 +239,7 @@ def adaptive_ece(
     >>> round(tp.metrics.adaptive_ece(z, [1, 0, 0, 0], n_bins=2), 6)  # (|1 - 1.3| + |2 - 1.7|) / 4
     0.15
     """
-    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_bins(n_bins)
     o = gather(as_labelled_rows(logits, labels, sample_weight, classes=classes))
     return Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).ece
 
@@ -274,7 +274,7 @@ def classwise_ece(
     >>> round(tp.metrics.classwise_ece(z, [0, 0, 1, 1]), 6)  # (|2/4 - 3/4| + |2/4 - 1/4|) / 2
     0.25
     """
-    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_bins(n_bins)
     rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     return rows.reduce(partial(_bin_classes, n_bins=n_bins)).ece
 

@@ -126,6 +126,9 @@ def bootstrap(
     else:
         table = _table(logits, labels, sample_weight)
         value = metric(*table)
+        if np.ndim(value) or not isinstance(np.asarray(value).item(), (int, float)):
+            msg = f"metric must return a number. Got {type(value).__name__} instead."
+            raise checks.InputError(msg)
         each = (np.repeat(np.arange(rows.n), w[units]) for n in draws() for w in n)
         low, high = _percentiles([metric(*_take(table, i)) for i in each], level)
     value = float(value)

@@ -138,7 +138,7 @@ def evaluate(
     >>> [round(v, 4) for v in (result.accuracy, result.nll, result.brier, result.ece)]
     [0.5, 0.837, 0.3125, 0.25]
     """
-    n_bins = checks.check_integer(n_bins, "n_bins", low=1)
+    n_bins = checks.check_bins(n_bins)
     rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
     edges = unit_edges(n_bins)
     sums = sum_outcomes(rows, edges)
