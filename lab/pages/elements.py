@@ -37,6 +37,7 @@ SECTIONS = {
 }
 ONLY = {"probabilistic": PAPER, "sample-size": SHIFTED}  # groups that are the paper's
 NEAR = 3.0  # points between a variational network and the network that it started from
+EARLIER = ("earlier revision", "rows drawn at random, not by class")  # caveats of older records
 INTRODUCTION = """\
 # The paper, line by line
 
@@ -98,7 +99,9 @@ def _settled(element: Element, records: Records) -> Element:
         told += [element.here] if element.here else []
         told += [f"needs: named with the {what} that have none"] if needing - run else []
         told += [f"{len(once)} of one training run, needs four more"] if once else []
-        state = "partial" if needing or once else "done"
+        old = sum(any(words in r.caveat for words in EARLIER) for r in some)
+        told += [f"{old} numbers of an earlier revision need this command"] if old else []
+        state = "partial" if needing or once or old else "done"
         return element._replace(state=state, here="; ".join(told))
     return element
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -27,7 +27,7 @@ from temperance_skin_lesion.decision import Policy, decide, examine
 from temperance_skin_lesion.store import Activation, Case, MapRow, PolicyRow, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
@@ -56,6 +56,12 @@ STRAY_SECONDS = 3600
 
 QUANTILE = 1.6449
 """Of the normal distribution, for intervals of 90 %."""
+
+
+REMEMBERED = 8
+"""Answers that are kept for those who ask again."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,8 @@ class Assistant:
         self.model, self.store, self.keep = model, store, keep
         # One network, one core: waiting here is faster than sharing the core.
         self._thinking = threading.Lock()
-        self.remembered: dict[Any, Any] = {}  # answers of pages that take longer than a moment
+        self._remembered: dict[Any, Any] = {}
+        self._remembering = threading.Lock()
         with store.writing() as session:
             active = db.in_force(session)
             if active is None or active.map.model != model.id:
@@ -140,6 +147,7 @@ class Assistant:
                 session.add(Activation(map=row, policy=policy, by=SYSTEM))
                 session.flush()
                 about = {"model": model.id, "map": row.id, "policy": policy.policy}
+                about["artefact"] = audit.digest(row.artefact)
                 audit.enter(session, SYSTEM, "set up", about)
         if keep is not None and keep.is_dir():
             self._forget_strays(keep)
@@ -169,6 +177,21 @@ class Assistant:
             policy_id=activation.policy_id,
             policy=Policy.model_validate(activation.policy.policy),
         )
+
+    def remember(self, key: tuple[Any, ...], make: Callable[[], Answer]) -> Answer:
+        """Return what ``make`` returns, or what it returned for this key a short while ago.
+
+        For answers that take longer than a moment; the newest few are kept.
+        """
+        with self._remembering:
+            if key in self._remembered:
+                return self._remembered[key]
+        found = make()
+        with self._remembering:
+            self._remembered[key] = found
+            while len(self._remembered) > REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+        return found
 
     def look(self, pictures: Sequence[Picture]) -> Look:
         """What the network says of pictures, and which of them are nothing it knows."""

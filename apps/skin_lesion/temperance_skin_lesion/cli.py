@@ -126,6 +126,7 @@ def parser() -> argparse.ArgumentParser:
 
     verify = commands.add_parser("verify", parents=[record], help="check the audit chain")
     verify.add_argument("file", nargs="?", type=Path, help="an export; without it, the record")
+    verify.add_argument("--noted", metavar="HASH", help="a hash noted earlier, looked for in it")
     verify.set_defaults(run=run_verify)
 
     users = commands.add_parser("users", parents=[record], help="list, add or change accounts")
@@ -345,14 +346,22 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     if arguments.file:
         with arguments.file.open(encoding="utf-8") as file:
-            newest, entries, problems = audit.verify(file)
+            found = audit.verify(file)
     else:
-        newest, entries, problems = audit.verify(audit.lines(open_record(arguments)))
+        found = audit.verify_record(open_record(arguments))
+    problems = found.problems
+    noted = arguments.noted
+    if noted and noted not in found.hashes:
+        problems = [*problems, "No entry has the noted hash: the chain was cut or written anew."]
     for problem in problems:
         print(problem)
     if not problems:
-        print(f"{entries} entries follow one another, and the cases are those entered.")
-    print(f"Newest hash: {newest}")
+        print(f"{len(found.hashes)} entries follow one another, and the cases are those entered.")
+        if noted:
+            print(f"The noted hash is that of entry {found.hashes.index(noted) + 1}.")
+        else:
+            print("Whether the chain was written anew, only a hash noted earlier tells (--noted).")
+    print(f"Newest hash: {found.newest}")
     return 1 if problems else 0
 
 
@@ -375,6 +384,11 @@ def run_users(arguments: argparse.Namespace) -> int:
         if not arguments.role:
             raise ValueError("A new account needs --role: reader, clinician or approver.")
         people.add(store, arguments.name, arguments.role, new_password(), by)
+    elif not (arguments.role or arguments.password or arguments.close):
+        raise ValueError(
+            f"There is an account {arguments.name}. Say what to change: --role, --password or "
+            f"--close."
+        )
     else:
         password = new_password() if arguments.password else None
         people.change(

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import temperance as tp
-from temperance_skin_lesion import audit, intake
+from temperance_skin_lesion import audit, intake, worklist
 from temperance_skin_lesion.assistant import facts_of
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.decision import decide
 from temperance_skin_lesion.drawings import lesion_file
 from temperance_skin_lesion.model import Source
-from temperance_skin_lesion.store import Case, DiagnosisRow
+from temperance_skin_lesion.store import Case
 
 if TYPE_CHECKING:
     from temperance_skin_lesion.assistant import Assistant
@@ -97,7 +97,8 @@ def _replay(assistant: Assistant, lesions: Source) -> None:
         audit.enter(session, "demo", "judged", about)
         for case, label in zip(cases, labels, strict=True):
             if rng.random() < DIAGNOSED:
-                _diagnose(session, case, CODES[label])
+                code = CODES[label]
+                worklist.diagnose(session, case, by="demo", code=code, source="histology")
 
 
 def _in_order(lesions: Source, rng: np.random.Generator) -> list[int]:
@@ -130,11 +131,3 @@ def _case(assistant: Assistant, active: Any, lesions: Source, row: int) -> Case:
         quality={},
         **facts_of(decision, found, 0, logits, views, assistant.model.id, active),
     )
-
-
-def _diagnose(session: Any, case: Case, code: str) -> None:
-    session.add(
-        DiagnosisRow(case_id=case.id, lesion=case.lesion, by="demo", code=code, source="histology")
-    )
-    about = {"case": case.id, "lesion": case.lesion, "diagnosis": code}
-    audit.enter(session, "demo", "diagnosis", about | {"other": "", "source": "histology"})

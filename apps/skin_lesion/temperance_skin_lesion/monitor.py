@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
 
+    from temperance_skin_lesion.assistant import Assistant
+
 __all__ = [
     "Evidence",
     "Measured",
@@ -109,7 +111,7 @@ def recent(session: Session, model: str) -> Recent:
 def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
     """Return every different answer about a lesion whose diagnosis is known."""
     known = db.newest_diagnoses(session)
-    first = select(func.min(Case.id)).where(Case.rule != FOREIGN, Case.lesion.in_(list(known)))
+    first = select(func.min(Case.id)).where(Case.rule != FOREIGN, db.is_diagnosed())
     if hidden is not None:
         first = first.where(Case.hidden == hidden)
     first = first.group_by(Case.sha256, Case.map_id, Case.policy_id)
@@ -123,9 +125,16 @@ def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
     )
 
 
-def measured(session: Session) -> Measured | None:
+def measured(assistant: Assistant) -> Measured | None:
     """Calibration of what was said, where the diagnosis is known; None with too few lesions."""
-    return summarise(evidence(session))
+    with assistant.store.reading() as session:
+        newest = db.newest(session)
+
+    def counted() -> Measured | None:
+        with assistant.store.reading() as session:
+            return summarise(evidence(session))
+
+    return assistant.remember(("measured", newest), counted)
 
 
 def summarise(found: Evidence) -> Measured | None:

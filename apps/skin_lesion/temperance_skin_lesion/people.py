@@ -39,6 +39,7 @@ __all__ = [
     "log_in",
     "log_in_from",
     "log_out",
+    "log_out_everywhere",
     "who",
 ]
 
@@ -118,6 +119,10 @@ def change(
         person = session.scalar(select(Person).where(Person.name == name))
         if person is None:
             raise AccountError(f"There is no account {name}.")
+        if person.closed:
+            raise AccountError(f"The account {name} was closed for good; make another one.")
+        if stored and person.subject:
+            raise AccountError(f"{name} logs in at the identity provider and has no password here.")
         person.role = role or person.role
         person.password = stored or person.password
         if close:
@@ -147,26 +152,21 @@ def log_in(store: Store, name: str, password: str, address: str) -> str:
     AccountError
         Without telling whether the name or the password was wrong.
     TooManyAttempts
-        After `ATTEMPTS` failures for the name or from the address within `WINDOW`.
+        After `ATTEMPTS` failures for the name within `WINDOW`, or four times as many from the
+        address.
     """
-    with store.reading() as session:
+    with store.writing() as session:
         _check_attempts(session, name, address)
+        # Counted before the password is looked at: of many guesses at once, few are looked at.
+        session.add(Attempt(name=name[:64], address=address))
         person = session.scalar(select(Person).where(Person.name == name, Person.closed.is_(None)))
     # An account of the identity provider has no password, and nothing equals none.
     right = _matches((person.password if person else "") or decoy(), password)
-    with store.writing() as session:
-        if person is None or not right:
-            session.add(Attempt(name=name[:64], address=address))
-            old = (datetime.now(UTC) - WINDOW).isoformat(timespec="milliseconds")
-            session.execute(delete(Attempt).where(Attempt.at < old))
-            wrong = True
-        else:
-            wrong = False
-            session.execute(delete(Attempt).where(Attempt.name == name))
-            secret = _begin(session, person)
-    if wrong:
+    if person is None or not right:
         raise AccountError("That name and password do not belong together.")
-    return secret
+    with store.writing() as session:
+        session.execute(delete(Attempt).where(Attempt.name == name))
+        return _begin(session, person)
 
 
 def log_in_from(store: Store, issuer: str, subject: str, name: str, role: str) -> str:
@@ -197,6 +197,13 @@ def log_in_from(store: Store, issuer: str, subject: str, name: str, role: str) -
             about = {"name": person.name, "role": role, "closed": False, "password changed": False}
             audit.enter(session, by, "account changed", about)
         return _begin(session, person)
+
+
+def log_out_everywhere(store: Store, issuer: str, subject: str) -> None:
+    """End the sessions of somebody to whom the identity provider gives no role any more."""
+    with store.writing() as session:
+        mine = select(Person.id).where(Person.subject == f"{issuer} {subject}")
+        session.execute(delete(Login).where(Login.person_id.in_(mine)))
 
 
 def _begin(session: Session, person: Person) -> str:
@@ -246,7 +253,8 @@ def has_passwords(store: Store) -> bool:
 
 def _check_attempts(session: Session, name: str, address: str) -> None:
     since = (datetime.now(UTC) - WINDOW).isoformat(timespec="milliseconds")
-    recent = select(func.count()).where(Attempt.at > since)
+    session.execute(delete(Attempt).where(Attempt.at <= since))
+    recent = select(func.count()).select_from(Attempt)
     for mine, limit in (
         (Attempt.name == name, ATTEMPTS),
         (Attempt.address == address, 4 * ATTEMPTS),

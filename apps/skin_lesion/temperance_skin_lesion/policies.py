@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.assistant import Assistant, Judged
     from temperance_skin_lesion.monitor import Recent
 
-__all__ = ["POLICIES", "compare", "propose"]
+__all__ = ["POLICIES", "compare", "outside", "propose"]
 
 LEAST = 30
 """Logged cases from which something is expected of the next thousand."""
@@ -95,6 +95,24 @@ def propose(
         about = {"policy": row.id, "content": row.policy, "status": status, "reason": row.reason}
         audit.enter(session, by, "policy proposed", about)
         return row.id
+
+
+def outside(assistant: Assistant, agreement: Agreement) -> str:
+    """Say what of the rules in force is outside the range; empty when nothing is.
+
+    Rules come into force inside the range only; the range itself may be another one since the
+    server was started anew, and an older version had none.
+    """
+    with assistant.store.reading() as session:
+        active = assistant.active(session)
+
+    def objection() -> str:
+        source = assistant.model.source
+        judged = active.judged(source.logits, source.views)
+        known = thresholds.measured(judged, source.labels, active.policy)
+        return agreement.objection_to_policy(active.policy, known)
+
+    return assistant.remember(("outside", active.activation, agreement), objection)
 
 
 def _objection_now(assistant: Assistant, row: PolicyRow, agreement: Agreement) -> str:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
     Index,
+    and_,
     create_engine,
     event,
     func,
@@ -349,6 +350,9 @@ class Store:
         cases = session.scalars(select(Case).order_by(Case.id)).all()
         covered = audit.digest([audit.case_facts(case) for case in cases])
         about = {"to": REVISION, "cases": [case.id for case in cases], "digest": covered}
+        if session.scalar(select(Entry.id).limit(1)) is None:  # diagnoses of before the chain
+            rows = session.scalars(select(DiagnosisRow).order_by(DiagnosisRow.id))
+            about["diagnoses"] = [audit.diagnosis_facts(row) for row in rows]
         audit.enter(session, "upgrade", "upgraded", about)
         return True
 
@@ -424,11 +428,28 @@ def in_force(session: Session) -> Activation | None:
 
 def newest_diagnoses(session: Session, lesions: list[str] | None = None) -> dict[str, DiagnosisRow]:
     """Return the diagnosis that holds for each lesion; one taken back is none."""
-    newest = select(func.max(DiagnosisRow.id)).group_by(DiagnosisRow.lesion)
+    holding = select(DiagnosisRow).where(_holds())
     if lesions is not None:
-        newest = newest.where(DiagnosisRow.lesion.in_(lesions))
-    rows = session.scalars(select(DiagnosisRow).where(DiagnosisRow.id.in_(newest)))
-    return {row.lesion: row for row in rows if row.code is not None}
+        holding = holding.where(DiagnosisRow.lesion.in_(lesions))
+    return {row.lesion: row for row in session.scalars(holding)}
+
+
+def newest(session: Session) -> tuple[int | None, int | None]:
+    """Return the numbers of the newest case and of the newest diagnosis: what evidence is there."""
+    return session.scalar(select(func.max(Case.id))), session.scalar(
+        select(func.max(DiagnosisRow.id))
+    )
+
+
+def is_diagnosed() -> Any:
+    """Whether the lesion of a case has a diagnosis, as a condition on `Case`."""
+    return Case.lesion.in_(select(DiagnosisRow.lesion).where(_holds()))
+
+
+def _holds() -> Any:
+    """Whether a diagnosis is the newest of its lesion and was not taken back."""
+    newest = select(func.max(DiagnosisRow.id)).group_by(DiagnosisRow.lesion)
+    return and_(DiagnosisRow.id.in_(newest), DiagnosisRow.code.is_not(None))
 
 
 def count(session: Session, statement: Any) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from temperance_skin_lesion.agreement import Agreement
-    from temperance_skin_lesion.assistant import Assistant
+    from temperance_skin_lesion.assistant import Active, Assistant
     from temperance_skin_lesion.decision import Examined
 
 __all__ = [
@@ -155,11 +155,14 @@ class Lesion:
 def report(assistant: Assistant, agreement: Agreement) -> Study | None:
     """Return the report, or None before anything was judged."""
     with assistant.store.reading() as session:
-        newest = [session.scalar(select(func.max(table.id))) for table in (Case, DiagnosisRow)]
+        newest = db.newest(session)
         active = assistant.active(session)
-        key = ("study", active.activation, *newest)
-        if key in assistant.remembered:
-            return assistant.remembered[key]
+    key = ("study", active.activation, agreement.gap, newest, db.now()[:10])
+    return assistant.remember(key, lambda: _report(assistant, active, agreement))
+
+
+def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study | None:
+    with assistant.store.reading() as session:
         silent = session.scalar(select(Case.id).where(Case.hidden).limit(1)) is not None
         known = db.newest_diagnoses(session)
         wanted = select(Case).where(
@@ -190,7 +193,7 @@ def report(assistant: Assistant, agreement: Agreement) -> Study | None:
         (source.logits, source.labels),
         home_shares(answered, source.labels, source.lesions),
     )
-    found = Study(
+    return Study(
         silent=silent,
         mix_stated=knowledge.prior is not None,
         other=sum(1 for name in by_lesion if name in known and known[name].code == OTHER),
@@ -205,8 +208,6 @@ def report(assistant: Assistant, agreement: Agreement) -> Study | None:
         ],
         measured=measured,
     )
-    assistant.remembered[key] = found
-    return found
 
 
 def _label(code: str | None) -> int:

@@ -24,7 +24,7 @@ from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import load_map
 from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.decision import FOREIGN
-from temperance_skin_lesion.store import Case, DiagnosisRow
+from temperance_skin_lesion.store import Case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,9 @@ WEEKS_PER_FALSE_ALARM = 260
 
 MOST_NAMES = 10
 """Sites, and cameras, that are watched one by one; the others count together."""
+
+LEAST = 30
+"""Lesions from which it is an alarm that nothing can be estimated of a week."""
 
 TO_DIAGNOSE = 5
 CHECKED_EVERY = 600.0
@@ -99,35 +102,32 @@ def by_week(
     """Return the newest weeks, newest first; with ``hidden``, of silent or of other cases only."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        newest = [session.scalar(select(func.max(table.id))) for table in (Case, DiagnosisRow)]
-        key = ("weeks", hidden, active.activation, agreement.gap, *newest, datetime.now(UTC).date())
-        if key in assistant.remembered:
-            return assistant.remembered[key]
+        newest = db.newest(session)
+    key = ("weeks", hidden, active.activation, agreement.gap, newest, datetime.now(UTC).date())
+    return assistant.remember(key, lambda: _by_week(assistant, active, agreement.gap, hidden))
+
+
+def _by_week(assistant: Assistant, active: Active, gap: float, hidden: bool | None) -> list[Week]:
+    with assistant.store.reading() as session:
         seen = _seen(session, active, hidden=hidden)
         survey = active.map_row.survey_id
         reference = None if survey is None else clinic.survey_rows(session, survey).logits
-        diagnosed = set(
-            session.scalars(select(Case.id).where(Case.lesion.in_(db.newest_diagnoses(session))))
-        )
-    found = watch(assistant.model.source, active, seen, reference, agreement.gap)
-    shown = [
+        diagnosed = set(session.scalars(select(Case.id).where(db.is_diagnosed())))
+    found = watch(assistant.model.source, active, seen, reference, gap)
+    return [
         replace(week, diagnose_next=tuple(n for n in week.diagnose_next if n not in diagnosed))
         for week in reversed(found)
     ]
-    if len(assistant.remembered) > 8:
-        assistant.remembered.clear()
-    assistant.remembered[key] = shown
-    return shown
 
 
 def ringing(assistant: Assistant, agreement: Agreement) -> Week | None:
     """Return the newest week if it rings; looked up at most once in `CHECKED_EVERY` seconds."""
-    at, found = assistant.remembered.get("ringing", (-CHECKED_EVERY, None))
-    if time.monotonic() - at >= CHECKED_EVERY:
+
+    def newest() -> Week | None:
         weeks = by_week(assistant, agreement)
-        found = weeks[0] if weeks and weeks[0].alarms else None
-        assistant.remembered["ringing"] = time.monotonic(), found
-    return found
+        return weeks[0] if weeks and weeks[0].alarms else None
+
+    return assistant.remember(("ringing", time.monotonic() // CHECKED_EVERY), newest)
 
 
 def watch(
@@ -181,6 +181,7 @@ def _week(window: Any, rows: list[Seen]) -> Week:
     rings = tuple(
         Ring(a.severity, a.kind, a.what, a.segment, a.classes, a.loss, a.text)
         for a in window.alarms
+        if a.kind != "refused" or window.rows >= LEAST  # of a few lesions, nothing is estimated
     )
     few = window.accuracy is None and not rings
     # What is worth asking about a hidden case would tell of what was said of it.

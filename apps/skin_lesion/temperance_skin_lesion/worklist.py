@@ -1,4 +1,4 @@
-"""The worklist: cases by urgency, filtered and searched."""
+"""The worklist: cases by urgency, filtered and searched, and the diagnoses entered there."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import and_, case, exists, func, or_, select
+from sqlalchemy import case, func, literal, or_, select, tuple_
 
+from temperance_skin_lesion import audit
 from temperance_skin_lesion.decision import URGENCIES
-from temperance_skin_lesion.store import Case, DiagnosisRow, count
+from temperance_skin_lesion.store import Case, DiagnosisRow, count, is_diagnosed
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-__all__ = ["Filter", "Worklist", "cases", "counts", "neighbours", "total"]
+__all__ = ["Filter", "Worklist", "cases", "counts", "diagnose", "neighbours", "total"]
 
 
 class Filter(BaseModel):
@@ -45,8 +46,8 @@ class Worklist(Filter):
 
 def cases(session: Session, wanted: Filter, limit: int) -> list[Case]:
     """Return one page of cases."""
-    ordered = _ordered(_chosen(wanted), wanted).limit(limit).offset((wanted.page - 1) * limit)
-    return list(session.scalars(ordered))
+    ordered = _chosen(wanted).order_by(*_key(wanted))
+    return list(session.scalars(ordered.limit(limit).offset((wanted.page - 1) * limit)))
 
 
 def total(session: Session, wanted: Filter) -> int:
@@ -58,7 +59,7 @@ def counts(session: Session) -> dict[str, int]:
     """Count the open cases of each urgency; those of silent mode count as hidden."""
     rows = session.execute(
         select(Case.urgency, Case.hidden, func.count())
-        .where(~_diagnosed())
+        .where(~is_diagnosed())
         .group_by(Case.urgency, Case.hidden)
     )
     found = dict.fromkeys((*URGENCIES, "hidden"), 0)
@@ -68,44 +69,45 @@ def counts(session: Session) -> dict[str, int]:
 
 
 def neighbours(session: Session, case_id: int, wanted: Filter) -> tuple[int | None, int | None]:
-    """Return the cases before and after one in the list; the first one after a case not in it.
+    """Return the cases before and after one in the list, whether the case itself is in it or not.
 
     The case before may have a diagnosis by now: whoever pressed a wrong key finds it again.
     """
-
-    def listed(which: Filter) -> list[int]:
-        return list(session.scalars(_ordered(_chosen(which, Case.id), which).limit(5000)))
-
-    everything = listed(wanted.model_copy(update={"state": ""}))
-    left = listed(wanted)
-    if case_id not in everything:
-        return None, left[0] if left else None
-    place, waiting = everything.index(case_id), set(left)
-    after = next((n for n in everything[place + 1 :] if n in waiting), None)
-    return everything[place - 1] if place else None, after
+    here = tuple_(*_key(wanted))
+    mine = session.execute(select(*_key(wanted)).where(Case.id == case_id)).one()
+    place = tuple_(*(literal(value) for value in mine))
+    everything = _chosen(wanted.model_copy(update={"state": ""}), Case.id).where(here < place)
+    before = everything.order_by(*(part.desc() for part in _key(wanted)))
+    after = _chosen(wanted, Case.id).where(here > place).order_by(*_key(wanted))
+    return session.scalar(before.limit(1)), session.scalar(after.limit(1))
 
 
-def _diagnosed() -> Any:
-    """Whether the newest diagnosis of a case's lesion holds."""
-    newest = (
-        select(func.max(DiagnosisRow.id))
-        .where(DiagnosisRow.lesion == Case.lesion)
-        .correlate(Case)
-        .scalar_subquery()
+def diagnose(
+    session: Session, found: Case, *, by: str, code: str | None, other: str = "", source: str
+) -> DiagnosisRow:
+    """Add a later diagnosis of a case to the record and to the audit chain; None takes one back."""
+    row = DiagnosisRow(
+        case_id=found.id, lesion=found.lesion, by=by, code=code, other=other.strip(), source=source
     )
-    return exists(
-        select(DiagnosisRow.id).where(DiagnosisRow.id == newest, DiagnosisRow.code.is_not(None))
-    )
+    session.add(row)
+    about = audit.diagnosis_facts(row)
+    audit.enter(session, about.pop("by"), "diagnosis", about)
+    return row
+
+
+def _shown() -> Any:
+    """Whether what was said of a case is shown: in silent mode, once it has a diagnosis."""
+    return or_(~Case.hidden, is_diagnosed())
 
 
 def _chosen(wanted: Filter, *columns: Any) -> Any:
     chosen = select(*(columns or (Case,)))
     if wanted.urgency:
-        chosen = chosen.where(Case.urgency == wanted.urgency, ~Case.hidden)
+        chosen = chosen.where(Case.urgency == wanted.urgency, _shown())
     if wanted.decision:
-        chosen = chosen.where(Case.decision == wanted.decision, ~Case.hidden)
+        chosen = chosen.where(Case.decision == wanted.decision, _shown())
     if wanted.state:
-        chosen = chosen.where(_diagnosed() if wanted.state == "diagnosed" else ~_diagnosed())
+        chosen = chosen.where(is_diagnosed() if wanted.state == "diagnosed" else ~is_diagnosed())
     words = wanted.q.strip()
     if words:
         escaped = words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -121,12 +123,13 @@ def _chosen(wanted: Filter, *columns: Any) -> Any:
     return chosen
 
 
-def _ordered(chosen: Any, wanted: Filter) -> Any:
+def _key(wanted: Filter) -> tuple[Any, ...]:
+    """What cases are ordered by, the smallest first; no diagnosis moves a case to another place."""
     if wanted.order == "newest":
-        return chosen.order_by(Case.id.desc())
+        return (-Case.id,)
     rank = case(
         (Case.hidden, len(URGENCIES)),
-        *[(and_(Case.urgency == name), i) for i, name in enumerate(URGENCIES)],
+        *[(Case.urgency == name, i) for i, name in enumerate(URGENCIES)],
     )
-    malignant = case((Case.hidden, 0.0), else_=func.json_extract(Case.malignant, "$[0]"))
-    return chosen.order_by(rank, malignant.desc(), Case.id.desc())
+    probable = func.coalesce(func.json_extract(Case.malignant, "$[0]"), 0.0)
+    return rank, case((Case.hidden, 0.0), else_=-probable), -Case.id

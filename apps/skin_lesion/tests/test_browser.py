@@ -233,7 +233,8 @@ def test_a_name_cannot_run_code(page, tmp_path, lesions):
 
 
 @pytest.mark.parametrize("place", ["/clinic", "/results"])
-def test_the_clinic_must_say_what_it_knows_of_its_mix(page, place):
+def test_the_clinic_must_say_what_it_knows_of_its_mix(page, address, lesions, place):
+    judged(address, lesions(1))
     page.goto(place)
     if place == "/results":
         page.get_by_text("Propose a new calibration from").click()
@@ -335,6 +336,9 @@ def test_diagnoses_are_entered_by_single_keys(desktop, address, lesions):
     ready("Case 2")
     desktop.keyboard.press("8")
     desktop.keyboard.type("squamous cell carcinoma")
+    desktop.keyboard.press("Enter")  # nothing is saved before its source is said
+    expect(desktop.locator("input[name=source]:invalid")).to_have_count(5)
+    desktop.get_by_label("histology").check()
     desktop.keyboard.press("Enter")
     ready("Case 1")
     desktop.keyboard.press("p")
@@ -358,6 +362,7 @@ def test_the_search_and_its_filter_survive_saving(page, address, lesions):
     expect(page.locator("tbody tr")).to_have_count(4)
     page.locator("[data-row]").first.click()
     page.get_by_label("Dermatofibroma").check()
+    page.get_by_label("expert").check()
     page.get_by_role("button", name="Save and next").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Case 3")
     expect(page.locator(".history")).to_contain_text("Dermatofibroma")  # one lesion, one diagnosis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, select
 
-from temperance_skin_lesion import audit, monitor
+from temperance_skin_lesion import audit, monitor, policies
 from temperance_skin_lesion import store as db
+from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.store import Activation, Case, DiagnosisRow, MapRow, Row, Store
 
@@ -53,7 +55,10 @@ def test_nothing_of_an_older_record_is_lost(old, model):
         assert session.get(Case, 7).urgency == "retake"
         newest = db.newest_diagnoses(session)
         assert newest[session.get(Case, 1).lesion].code == "nv"  # the same picture as case 6
-    assert audit.verify(audit.lines(store))[2] == []
+    assert audit.verify_record(store).problems == []
+    entry = json.loads(next(iter(audit.lines(store))))
+    told = [(d["case"], d["diagnosis"]) for d in entry["about"]["diagnoses"]]
+    assert told == [(2, "mel"), (6, "nv")]
     # The new version goes on from there: its own model, the rules that were in force.
     assistant = Assistant(model, store)
     with store.reading() as session:
@@ -61,6 +66,24 @@ def test_nothing_of_an_older_record_is_lost(old, model):
         assert active.policy_id == 2
         assert active.map_row.model == model.id
         assert len(monitor.evidence(session).cases) >= 2
+    store.close()
+
+
+def test_rules_that_nobody_agreed_on_are_kept_readable_and_objected_to(old, model):
+    """The version before had no agreed range: whatever was typed was in force."""
+    unsafe = {"threshold": 0, "melanoma_threshold": 0, "melanoma_ceiling": 1}
+    with sqlite3.connect(old) as connection:
+        (text,) = connection.execute("SELECT policy FROM policy WHERE id = 2").fetchone()
+        changed = json.dumps(json.loads(text) | unsafe)
+        connection.execute("UPDATE policy SET policy = ? WHERE id = 2", (changed,))
+    connection.close()
+    store = Store(old)
+    assistant = Assistant(model, store)
+    with store.reading() as session:
+        active = assistant.active(session)
+    assert active.policy_id == 2
+    assert active.policy.melanoma_ceiling == 1
+    assert "at least 0.5 is agreed" in policies.outside(assistant, Agreement())
     store.close()
 
 

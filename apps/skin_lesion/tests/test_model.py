@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import zipfile
@@ -142,3 +143,30 @@ def test_stored_weights_come_back_to_half_precision(tmp_path, model):
     again = network.load_tail(network.LesionNet(), tmp_path)
     pictures = drawn(4)
     assert np.array_equal(network.logits(again, pictures), network.logits(model.net, pictures))
+
+
+def test_the_application_uses_public_names_of_the_library_only():
+    """Every name of temperance that a module imports or reads stands in the reference."""
+    import temperance_skin_lesion
+
+    package = Path(temperance_skin_lesion.__file__).parent
+    reference = package.parents[2] / "docs" / "api" / "index.md"
+    if not reference.is_file():
+        pytest.skip("the reference is in a checkout only")
+    known = set(reference.read_text("utf-8").split()) | {
+        "__version__",
+        "InputError",
+        "NotIdentified",
+    }
+    used = set()
+    for path in package.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"tp", "tp.metrics"}:
+                used.add(ast.unparse(node).removeprefix("tp."))
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("temperance."):
+                place = node.module.removeprefix("temperance.")
+                used |= {f"{place}.{alias.name}" for alias in node.names}
+    used = {"report.plot.style" if name == "report.plot" else name for name in used} - {"metrics"}
+    assert len(used) > 15
+    assert used <= known, used - known

@@ -69,8 +69,7 @@ def test_measured_calibration_equals_what_was_put_in(assistant, model):
         p = assistant.active(session).probabilities(z)
     labels = np.array([rng.choice(7, p=row) for row in p])
     record(assistant, z, labels=labels)
-    with assistant.store.reading() as session:
-        found = monitor.measured(session)
+    found = monitor.measured(assistant)
     assert found.cases == found.lesions == 400
     assert found.accuracy[0] == pytest.approx(np.mean(p.argmax(axis=1) == labels))
     assert found.accuracy[1] <= found.claimed <= found.accuracy[2]
@@ -84,8 +83,7 @@ def test_measured_calibration_equals_what_was_put_in(assistant, model):
 
 def test_a_handful_of_diagnoses_measures_nothing(assistant, model):
     record(assistant, model.source.logits[:29], labels=model.source.labels[:29])
-    with assistant.store.reading() as session:
-        assert monitor.measured(session) is None
+    assert monitor.measured(assistant) is None
 
 
 def test_cases_of_another_model_make_no_map(assistant, model):
@@ -151,8 +149,8 @@ def test_an_error_that_was_answered_once_stays_in_the_count(assistant, model):
     rows = np.flatnonzero(model.source.labels == 0)[:40]
     z = model.source.logits[rows]
     record(assistant, z, labels=model.source.labels[rows], decision="answer")
+    before = monitor.measured(assistant)
     with assistant.store.reading() as session:
-        before = monitor.measured(session)
         policy = assistant.active(session).policy_id
     assert before.melanomas_missed > 0
     record(assistant, z)
@@ -161,8 +159,7 @@ def test_an_error_that_was_answered_once_stays_in_the_count(assistant, model):
         assert len(half) == 40
         for case in half:
             case.policy_id = policy
-    with assistant.store.reading() as session:
-        after = monitor.measured(session)
+    after = monitor.measured(assistant)
     assert (after.melanomas, after.melanomas_missed) == (before.melanomas, before.melanomas_missed)
 
 
@@ -173,8 +170,7 @@ def test_the_newest_diagnosis_holds_and_other_diseases_are_counted_apart(assista
         diagnose(session, lesions[0], "mel")
         diagnose(session, lesions[1], "other")
         diagnose(session, lesions[2], None)
-    with assistant.store.reading() as session:
-        found = monitor.measured(session)
+    found = monitor.measured(assistant)
     assert (found.cases, found.other, found.melanomas) == (38, 1, 1)
 
 
@@ -183,8 +179,8 @@ def test_intervals_are_wider_when_pictures_share_a_lesion(assistant, model):
     record(
         assistant, np.repeat(z, 3, axis=0) + np.arange(180)[:, None] * 1e-4, labels=np.repeat(y, 3)
     )
+    alone = monitor.measured(assistant)
     with assistant.store.reading() as session:
-        alone = monitor.measured(session)
         evidence = monitor.evidence(session)
     shared = monitor.summarise(evidence._replace(lesions=np.arange(180) // 3))
     assert shared.lesions == 60

@@ -209,7 +209,8 @@ def test_jargon_is_kept_to_the_details(browser, lesions, as_files):
 
 
 @pytest.mark.parametrize("place", ["/clinic", "/results"])
-def test_no_mix_is_chosen_for_the_clinic(browser, place):
+def test_no_mix_is_chosen_for_the_clinic(browser, lesions, as_files, place):
+    browser.post("/", files=as_files(lesions(1)))
     page = browser.get(place).text
     form = re.search(r"<form[^>]*data-(survey|reprior).*?</form>", page, re.DOTALL)[0]
     assert form.count('name="mix"') == 3

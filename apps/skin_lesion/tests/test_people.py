@@ -6,15 +6,19 @@ import io
 import json
 import re
 import sqlite3
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
 from temperance_skin_lesion import audit, cli, people
 from temperance_skin_lesion.store import Entry, Login, Person, Store
+from temperance_skin_lesion.web.security import COOKIE
 
 PASSWORD = "correct horse battery"  # noqa: S105
 
@@ -47,7 +51,7 @@ def entered(address, name):
 
 def test_passwords_are_hashed_and_sessions_are_secret(assistant, staffed):
     with entered(staffed, "reader") as client:
-        secret = client.cookies["temperance-skin-lesion"]
+        secret = client.cookies[COOKIE]
     with assistant.store.reading() as session:
         stored = session.scalars(select(Person.password)).all()
         login = session.scalar(select(Login))
@@ -63,7 +67,7 @@ def test_without_a_session_nothing_but_the_way_in_is_open(staffed):
     with httpx.Client(base_url=staffed) as client:
         assert client.get("/api/v1/health").status_code == 401
         assert client.get("/api/openapi.json").status_code == 401
-        assert client.get("/worklist").headers["location"] == "/login"
+        assert client.get("/worklist").headers["location"] == "/login?next=%2Fworklist"
         assert client.post("/", files={"files": b"x"}).status_code == 401
         assert client.get("/static/style.css").status_code == 200
         assert client.get("/login").status_code == 200
@@ -76,7 +80,7 @@ def test_a_session_begins_ends_and_cannot_be_used_again(staffed):
     with entered(staffed, "clinician") as client:
         assert client.get("/api/v1/me").json() == {"name": "clinician", "role": "clinician"}
         assert "clinician" in client.get("/worklist").text
-        secret = client.cookies["temperance-skin-lesion"]
+        secret = client.cookies[COOKIE]
         assert client.post("/logout").headers["location"] == "/login"
         again = client.get("/api/v1/me", headers={"Authorization": f"Bearer {secret}"})
         assert again.status_code == 401
@@ -106,6 +110,47 @@ def test_guessing_is_stopped_for_the_name_and_nobody_learns_which_names_exist(st
         assert "15 minutes" in stopped.text
         fine = client.post("/login", data={"name": "approver", "password": PASSWORD})
         assert fine.status_code == 303
+
+
+def test_guesses_sent_at_once_are_counted_too(staffed, monkeypatch):
+    monkeypatch.setattr(people, "_matches", lambda *_: time.sleep(0.3))  # as a slow hash would
+    form = {"name": "reader", "password": "wrong"}
+    with ThreadPoolExecutor(16) as pool:
+        said = pool.map(lambda _: httpx.post(f"{staffed}/login", data=form).status_code, range(16))
+    assert Counter(said) == {401: people.ATTEMPTS, 429: 16 - people.ATTEMPTS}
+
+
+def test_who_is_not_logged_in_is_told_so_and_goes_on_where_they_were(assistant, staffed):
+    with entered(staffed, "clinician") as client:
+        client.headers["Accept"] = "text/html"
+        with assistant.store.writing() as session:
+            session.execute(update(Login).values(until="2000-01-01"))
+        ended = client.post("/cases/1/diagnoses", data={"diagnosis": "mel", "source": "expert"})
+        assert ended.status_code == 401
+        assert "the session has ended; nothing of this request was kept" in ended.text
+        assert '<a class="button" href="/login">' in ended.text
+        for text in ("No accounts", "<nav", "Model <code>"):
+            assert text not in ended.text + client.get("/login/nowhere").text
+        away = client.get("/worklist?urgency=urgent&q=a%2Fb").headers["location"]
+        form = {"name": "clinician", "password": PASSWORD}
+        assert (
+            client.post(away, data=form).headers["location"] == "/worklist?urgency=urgent&q=a%2Fb"
+        )
+        for elsewhere in ("https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil"):
+            answer = client.post("/login", params={"next": elsewhere}, data=form)
+            assert answer.headers["location"] == "/worklist"
+
+
+def test_a_session_is_new_with_each_login(staffed):
+    """Whoever plants a cookie, or keeps one of before, is not let in by it."""
+    with httpx.Client(base_url=staffed, cookies={COOKIE: "planted"}) as client:
+        form = {"name": "reader", "password": PASSWORD}
+        secrets = [client.post("/login", data=form).cookies[COOKIE] for _ in range(2)]
+        assert "planted" not in secrets
+        assert len(set(secrets)) == 2
+        assert all(len(secret) >= 43 for secret in secrets)
+    with httpx.Client(base_url=staffed, cookies={COOKIE: "planted"}) as client:
+        assert client.get("/api/v1/me").status_code == 401
 
 
 def test_guessing_many_names_from_one_address_is_stopped(staffed, monkeypatch):
@@ -226,7 +271,11 @@ def test_accounts_are_made_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert cli.main(["users", "ada", "--role", "reader", *data]) == 0
     assert cli.main(["users", *data]) == 0
     assert capsys.readouterr().out == "ada\treader\topen\n"
+    assert cli.main(["users", "ada", *data]) == 2
+    assert "Say what to change" in capsys.readouterr().err
     assert cli.main(["users", "ada", "--close", *data]) == 0
+    assert cli.main(["users", "ada", "--role", "approver", *data]) == 2
+    assert "closed for good" in capsys.readouterr().err
     store = Store(tmp_path / "record" / "assistant.sqlite3")
     with pytest.raises(people.AccountError):
         people.log_in(store, "ada", PASSWORD, "here")
@@ -265,7 +314,7 @@ def exported(client):
 
 def test_every_decision_is_entered_and_an_export_can_be_verified(busy, assistant):
     lines = exported(busy)
-    newest, entries, problems = audit.verify(lines)
+    newest, hashes, problems = audit.verify(lines)
     assert problems == []
     kinds = [json.loads(line)["kind"] for line in lines if '"entry"' in line]
     assert kinds == [
@@ -277,7 +326,7 @@ def test_every_decision_is_entered_and_an_export_can_be_verified(busy, assistant
         "policy proposed",
         "policy accepted",
     ]
-    assert entries == len(kinds)
+    assert len(hashes) == len(kinds)
     with assistant.store.reading() as session:
         last = session.scalars(select(Entry).order_by(Entry.id.desc())).first()
     assert newest == last.sha256
@@ -302,19 +351,98 @@ def test_every_decision_is_entered_and_an_export_can_be_verified(busy, assistant
             lambda lines: [*lines, lines[-1].replace('"id": 5', '"id": 6')],
             "Cases 6 belong to no entry",
         ),
+        (
+            lambda lines: [lines[-1].replace('"refer"', '"answer"'), *lines],
+            "Case 5 stands there twi",
+        ),
+        (
+            lambda lines: [lines[0].replace("{", '{"by": "eve", ', 1), *lines[1:]],
+            "Line 1 is neither",
+        ),
+        (lambda lines: [lines[0].replace('"kind"', '"sort"'), *lines[1:]], "Line 1 is neither"),
+        (lambda lines: [*lines, '{"type": "note", "id": 1}'], "Line 13 is neither"),
+        (lambda lines: [*lines, "[" * 100_000], "Line 13 is neither"),
+        (lambda lines: [*lines, '{"type": "case", "id": NaN}'], "Line 13 is neither"),
+        (lambda lines: [*lines[:1], "", "\x00", *lines[1:]], "Line 2 is neither"),
+        (lambda _: [], "There is no entry"),
     ],
-    ids=["left out", "swapped", "content", "person", "case lost", "case changed", "case added"],
+    ids=[
+        *("left out", "swapped", "content", "person", "case lost", "case changed", "case added"),
+        *("case twice", "name twice", "renamed", "unknown", "deep", "no number", "noise", "empty"),
+    ],
 )
 def test_whatever_is_forged_is_found(busy, forge, word):
-    _, _, problems = audit.verify(forge(exported(busy)))
+    problems = audit.verify(forge(exported(busy))).problems
+    assert any(word in problem for problem in problems), problems
+
+
+def forged_anew(lines, change):
+    """An export that was changed and whose hashes were all made anew, as an insider would."""
+    previous, out = audit.START, []
+    for line in lines:
+        fact = json.loads(line.replace(*change))
+        if fact.pop("type") == "entry":
+            entry = {name: fact[name] for name in audit.COVERED} | {"previous": previous}
+            previous = audit.digest(entry)
+            fact = entry | {"sha256": previous}
+            out.append(json.dumps({"type": "entry", **fact}))
+        else:
+            out.append(line)
+    return out
+
+
+def test_a_chain_that_was_made_anew_lacks_the_noted_hash(busy, tmp_path, capsys):
+    lines = exported(busy)
+    noted = audit.verify(lines).hashes[4]
+    file = tmp_path / "audit.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert cli.main(["verify", str(file), "--noted", noted]) == 0
+    assert "The noted hash is that of entry 5." in capsys.readouterr().out
+    file.write_text("\n".join(forged_anew(lines, ('"expert"', '"histology"'))), encoding="utf-8")
+    assert cli.main(["verify", str(file)]) == 0
+    assert "only a hash noted earlier tells" in capsys.readouterr().out
+    assert cli.main(["verify", str(file), "--noted", noted]) == 1
+    assert "No entry has the noted hash" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ("UPDATE diagnosis SET code = 'nv' WHERE id = 1", "The diagnoses are not those"),
+        ("UPDATE diagnosis SET by = 'eve'", "The diagnoses are not those"),
+        ("DELETE FROM diagnosis WHERE id = 2", "The diagnoses are not those"),
+        ("UPDATE activation SET policy_id = 1 WHERE id = 2", "What was in force is not"),
+        ("UPDATE activation SET by = 'eve' WHERE id = 1", "What was in force is not"),
+        ("DELETE FROM activation WHERE id = 2", "What was in force is not"),
+        (
+            "INSERT INTO activation (at, by, map_id, policy_id) VALUES ('', 'eve', 1, 1)",
+            "What was in force is not",
+        ),
+        ("UPDATE policy SET policy = '{}' WHERE id = 2", "Policy 2 is not that of its entry"),
+        ("UPDATE map SET artefact = 'x'", "Map 1 is not that of its entry"),
+        ("UPDATE \"case\" SET decision = 'answer'", "The cases of entry"),
+        ("DELETE FROM entry WHERE id = 7", "What was in force is not"),
+    ],
+)
+@pytest.mark.usefixtures("busy")
+def test_tables_that_say_otherwise_than_the_chain_are_found(assistant, statement, word):
+    """By somebody who owns the file and takes the triggers away."""
+    assert audit.verify_record(assistant.store).problems == []
+    with sqlite3.connect(assistant.store.path) as connection:
+        for table in ("activation", "diagnosis", "entry"):
+            for verb in ("update", "delete"):
+                connection.execute(f"DROP TRIGGER {table}_{verb}")
+        connection.execute(statement)
+    connection.close()
+    problems = audit.verify_record(assistant.store).problems
     assert any(word in problem for problem in problems), problems
 
 
 def test_whoever_noted_the_newest_hash_sees_a_chain_that_was_cut(busy):
     lines = exported(busy)
     cut = [line for line in lines if '"policy accepted"' not in line]
-    assert audit.verify(cut)[2] == []
-    assert audit.verify(cut)[0] != audit.verify(lines)[0]
+    assert audit.verify(cut).problems == []
+    assert audit.verify(cut).newest != audit.verify(lines).newest
 
 
 @pytest.mark.usefixtures("busy")

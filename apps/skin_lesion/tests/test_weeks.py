@@ -98,6 +98,13 @@ def test_another_mix_rings_and_few_lesions_do_not(assistant, drawn, client):
     assert [week["state"] for week in client.get("/api/v1/drift").json()] == ["alarm", "few"]
 
 
+def test_the_first_lesions_of_a_week_ring_nothing_though_all_look_alike(assistant, model):
+    nevi = model.source.logits[model.source.logits.argmax(axis=1) == 1]
+    record(assistant, nevi[:1], weeks_ago=1)
+    record(assistant, nevi[1:20])
+    assert [week.state for week in found(assistant)] == ["few", "few"]
+
+
 def test_a_fall_of_confidence_alone_rings(assistant, drawn):
     record(assistant, drawn(300) / 3)
     (week,) = found(assistant)

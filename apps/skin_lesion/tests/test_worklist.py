@@ -73,6 +73,29 @@ def test_the_list_is_of_what_is_to_be_done_and_a_search_finds_the_rest(browser):
     assert listed(browser.get(link.replace("&amp;", "&")).text) == [28]
 
 
+def test_cases_follow_one_another_in_the_order_of_the_list(browser):
+    """Forwards through what is to be done, backwards through everything."""
+    for query in ("", "?order=newest", "?urgency=soon", "?q=picture-"):
+        filled = query.replace("?", "&")
+        numbers = [
+            n for page in (1, 2) for n in listed(browser.get(f"/worklist?page={page}{filled}").text)
+        ]
+        following = [step(browser.get(f"/cases/{n}{query}").text, "next") for n in numbers]
+        assert following == [*numbers[1:], None]
+        former = [step(browser.get(f"/cases/{n}{query}").text, "prev") for n in numbers]
+        assert former == [None, *numbers[:-1]]
+    first, second, third = listed(browser.get("/worklist").text)[:3]
+    browser.post(f"/cases/{second}/diagnoses", data={"diagnosis": "nv", "source": "expert"})
+    assert step(browser.get(f"/cases/{first}").text, "next") == third
+    assert step(browser.get(f"/cases/{third}").text, "prev") == second
+    assert step(browser.get(f"/cases/{second}").text, "next") == third
+
+
+def step(page, way):
+    found = re.search(rf'<a href="/cases/(\d+)[^"]*" rel="{way}"', page)
+    return int(found[1]) if found else None
+
+
 def test_no_form_leads_elsewhere(browser):
     for back in ("https://evil.example/", "//evil.example", "/cases//evil.example", "/worklist\\x"):
         form = {"diagnosis": "bcc", "source": "expert", "back": back}
@@ -148,8 +171,12 @@ def test_silent_mode_hides_what_was_said_until_the_diagnosis(serve, settings, le
         for page in pages:
             assert "elanoma is" not in page
             assert "Most probable:" not in page
-        assert listed(client.get("/worklist?decision=refer").text) == []
+        for decision in ("answer", "refer"):
+            assert listed(client.get(f"/worklist?decision={decision}").text) == []
         client.post("/api/v1/cases/1/diagnoses", json={"diagnosis": "nv"})
         revealed = client.get("/api/v1/cases/1").json()
         assert not revealed["hidden"]
+        for name in ("decision", "urgency"):
+            query = f"?state=diagnosed&{name}={revealed[name]}"
+            assert listed(client.get(f"/worklist{query}").text) == [1]
         assert all(revealed[name] is not None for name in hidden)

@@ -91,3 +91,8 @@ def test_a_state_changes_with_its_records(elements, records):
     assert now.state == "partial"
     assert "ll-Laplace in CIFAR10-contrast-5 first" in now.here
     assert "ll-Laplace" not in b8
+    shifts = records["figure-shift"]
+    old = [replace(shifts[0], caveat="corruptions of an earlier revision"), *shifts[1:]]
+    (e2,) = (e for e in elements.elements(records | {"figure-shift": old}) if e.key == "E2")
+    assert e2.state == "partial"
+    assert "1 numbers of an earlier revision need" in e2.here

@@ -31,7 +31,7 @@ from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Assistant, Origin, softmax
 from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
 from temperance_skin_lesion.decision import FOREIGN, Policy
-from temperance_skin_lesion.people import LOCAL, User
+from temperance_skin_lesion.people import User
 from temperance_skin_lesion.store import Case, DiagnosisRow, MapRow, PolicyRow
 from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
@@ -62,7 +62,7 @@ def requires(role: str) -> Callable[[Request], User]:
     """Return a dependency that lets in who may do what ``role`` may."""
 
     def checked(request: Request) -> User:
-        user: User = request.scope.get("user", LOCAL)
+        user: User = request.scope["user"]  # the guard lets nobody else in
         if not user.may(role):
             raise HTTPException(
                 403, f"This needs the role {role}; {user.name} has the role {user.role}."
@@ -401,14 +401,16 @@ def log_in(request: Request, assistant: Service, body: Credentials) -> Session:
     """Begin a session of twelve hours."""
     address = request.client.host if request.client else ""
     token = people.log_in(assistant.store, body.name, body.password, address)
-    user = people.who(assistant.store, token) or LOCAL
+    user = people.who(assistant.store, token)
+    if user is None:  # closed at this very moment
+        raise people.AccountError("That account was closed.")
     return Session(token=token, name=user.name, role=user.role)
 
 
 @router.get("/me", tags=["people"])
 def me(request: Request) -> Me:
     """Say who asks."""
-    user: User = request.scope.get("user", LOCAL)
+    user: User = request.scope["user"]
     return Me(name=user.name, role=user.role)
 
 
@@ -464,7 +466,12 @@ def export(
     return attachment(lines, kind, f"skin-lesion-log.{format}")
 
 
-@router.get("/audit/export", tags=["audit"], response_class=StreamingResponse)
+@router.get(
+    "/audit/export",
+    tags=["audit"],
+    response_class=StreamingResponse,
+    responses={403: PROBLEMS[403]},
+)
 def export_audit(assistant: Service, user: Clinician) -> StreamingResponse:
     """Return the audit chain with the cases; `temperance-skin-lesion verify FILE` checks it.
 
@@ -525,18 +532,14 @@ def diagnose(assistant: Service, user: Clinician, case_id: Key, body: Diagnosis)
     """Add a later diagnosis; the former one stays on record."""
     with assistant.store.writing() as session:
         case = changes.existing(session, Case, case_id)
-        row = DiagnosisRow(
-            case_id=case_id,
-            lesion=case.lesion,
+        row = worklist.diagnose(
+            session,
+            case,
             by=user.name,
             code=body.diagnosis,
-            other=body.other.strip(),
+            other=body.other,
             source=body.source,
         )
-        session.add(row)
-        session.flush()
-        about = {"case": case_id, "lesion": case.lesion, **body.model_dump()}
-        audit.enter(session, user.name, "diagnosis", about)
         return CaseOut.of(case, row if row.code is not None else None)
 
 
@@ -723,8 +726,7 @@ def propose_from_cases(assistant: Service, user: Clinician, agreement: Agreed, m
 @router.get("/measured", tags=["monitoring"])
 def measured(assistant: Service) -> dict[str, Any] | None:
     """Return calibration where diagnoses are known; null while there are too few lesions."""
-    with assistant.store.reading() as session:
-        found = monitor.measured(session)
+    found = monitor.measured(assistant)
     return asdict(found) if found else None
 
 

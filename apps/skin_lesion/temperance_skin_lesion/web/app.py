@@ -19,7 +19,7 @@ from temperance_skin_lesion import demo
 from temperance_skin_lesion import model as shipped
 from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.changes import NotAcceptable
-from temperance_skin_lesion.intake import MAX_FILES
+from temperance_skin_lesion.intake import MAX_FILES, PictureError
 from temperance_skin_lesion.people import AccountError, TooManyAttempts
 from temperance_skin_lesion.settings import Settings
 from temperance_skin_lesion.store import Conflict, Store, StoreFull, private_directory
@@ -117,6 +117,7 @@ STATUS: dict[type[Exception], int] = {
     Conflict: 409,
     LookupError: 404,
     NotAcceptable: 422,
+    PictureError: 422,
     AccountError: 401,
     TooManyAttempts: 429,
     tp.InputError: 422,

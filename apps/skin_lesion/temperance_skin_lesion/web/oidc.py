@@ -8,6 +8,7 @@ this server begins. A role changes with the next login; closing an account here 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from authlib.common.errors import AuthlibBaseError
@@ -20,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from temperance_skin_lesion import people
 from temperance_skin_lesion.web import pages
+from temperance_skin_lesion.web.security import own_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +92,8 @@ def client(provider: Provider) -> Any:
 
 @router.get("")
 async def leave(request: Request) -> Response:
-    """Send a person to the provider."""
+    """Send a person to the provider, and remember where to go on afterwards."""
+    request.session["next"] = own_address(request.query_params.get("next", ""), "/worklist")
     try:
         return await request.app.state.oidc_client.authorize_redirect(request, _back(request))
     except FAILURES as error:
@@ -112,6 +115,9 @@ async def come_back(request: Request) -> Response:
         return _refused(request, 401, f"The login did not succeed ({_kind(error)}). Try again.")
     role = provider.role(claims)
     if role is None:
+        await run_in_threadpool(
+            people.log_out_everywhere, state.assistant.store, provider.issuer, subject
+        )
         sentence = f"{name} has no role on this server; whoever runs it can help."
         return _refused(request, 403, sentence)
     try:
@@ -121,7 +127,8 @@ async def come_back(request: Request) -> Response:
     except people.AccountError as error:
         return _refused(request, 403, str(error))
     # A page of our own goes on: a strict cookie is not sent where another site led.
-    response = pages.page(request, "welcome.html", here="login")
+    wanted = request.session.pop("next", "/worklist")
+    response = pages.page(request, "welcome.html", here="login", wanted=wanted)
     pages.keep_secret(request, response, secret)
     return response
 
@@ -133,7 +140,9 @@ def _back(request: Request) -> str:
 
 
 def _kind(error: Exception) -> str:
-    return str(getattr(error, "error", "") or type(error).__name__)
+    """Name an error; the text that another site may have put into the address is not repeated."""
+    said = str(getattr(error, "error", ""))
+    return said if re.fullmatch("[a-z_]{1,40}", said) else type(error).__name__
 
 
 def _refused(request: Request, status: int, sentence: str) -> Response:

@@ -60,7 +60,7 @@ from temperance_skin_lesion.web.api import (
 )
 from temperance_skin_lesion.web.messages import sentences
 from temperance_skin_lesion.web.plain import plain_alarm, plain_finding
-from temperance_skin_lesion.web.security import COOKIE, secret_of
+from temperance_skin_lesion.web.security import COOKIE, own_address, secret_of
 from temperance_skin_lesion.worklist import Worklist  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def wants_page(request: Request) -> bool:
 
 def page(request: Request, name: str, status: int = 200, **facts: Any) -> HTMLResponse:
     """Render a page."""
-    user = request.scope.get("user", LOCAL)
+    user = request.scope.get("user")  # None before the way in
     facts |= {
         "settings": request.app.state.settings,
         "model": request.app.state.assistant.model,
@@ -180,16 +180,22 @@ def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
     """Say what went wrong, with a way back."""
     if status == 404 and detail == "Not Found":
         detail = "There is no such page."
-    return page(request, "error.html", status, detail=detail, here="")
+    return page(request, "error.html", status, detail=detail, here="", failed=status)
 
 
 @router.get("/")
-def predict_page(request: Request, assistant: Service) -> HTMLResponse:
+def predict_page(request: Request, assistant: Service, agreement: Agreed) -> HTMLResponse:
     """Where pictures are dropped."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
     return page(
-        request, "predict.html", here="predict", results=None, active=active, origin=Origin()
+        request,
+        "predict.html",
+        here="predict",
+        results=None,
+        active=active,
+        origin=Origin(),
+        outside=policies.outside(assistant, agreement),
     )
 
 
@@ -302,6 +308,7 @@ def worklist_page(
         pages=pages,
         elsewhere=elsewhere,
         ringing=weeks.ringing(assistant, agreement),
+        outside=policies.outside(assistant, agreement),
     )
 
 
@@ -369,8 +376,7 @@ def diagnose(
     except ValidationError as error:
         raise HTTPException(422, sentences(error.errors())) from None
     api.diagnose(assistant, user, case_id, body)
-    ours = back.startswith(("/worklist", "/cases/")) and "//" not in back and "\\" not in back
-    return RedirectResponse(back if ours else f"/cases/{case_id}", status_code=303)
+    return RedirectResponse(own_address(back, f"/cases/{case_id}"), status_code=303)
 
 
 @router.get("/clinic")
@@ -570,11 +576,11 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
     """What came true, and what the weeks look like."""
     with assistant.store.reading() as session:
         active = assistant.active(session)
-        found = monitor.measured(session)
         total = db.count(session, select(Case.id))
         diagnosed = len(db.newest_diagnoses(session))
         recent = int((~monitor.recent(session, assistant.model.id).dark).sum())
         stated = clinic.last_mix(session)
+    found = monitor.measured(assistant)
     return page(
         request,
         "results.html",
@@ -667,6 +673,7 @@ def login_form(request: Request, status: int, problem: str) -> HTMLResponse:
         problem=problem,
         provider=provider.name if provider else None,
         passwords=provider is None or people.has_passwords(request.app.state.assistant.store),
+        wanted=own_address(request.query_params.get("next", ""), ""),
     )
 
 
@@ -685,7 +692,8 @@ def login(
         return login_form(request, 401, str(error))
     except people.TooManyAttempts as error:
         return login_form(request, 429, str(error))
-    response = RedirectResponse("/worklist", status_code=303)
+    wanted = own_address(request.query_params.get("next", ""), "/worklist")
+    response = RedirectResponse(wanted, status_code=303)
     keep_secret(request, response, secret)
     return response
 

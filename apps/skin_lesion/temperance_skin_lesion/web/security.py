@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from math import inf
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import anyio
 from anyio.to_thread import run_sync
@@ -29,7 +30,7 @@ from temperance_skin_lesion import people
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["COOKIE", "Guard", "secret_of"]
+__all__ = ["COOKIE", "Guard", "own_address", "secret_of"]
 
 COOKIE = "temperance-skin-lesion"
 MAX_REQUEST = 256 * 2**20
@@ -40,6 +41,14 @@ BODY_SECONDS = 900
 """For a whole body, however slowly its bytes trickle in."""
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
+OWN_ADDRESS = r"(?a)(/[\w.-]+)+(\?[\w.%&=+*~-]*)?"
+NO_SESSION = (
+    "Nobody is logged in here, or the session has ended; nothing of this request was kept. Log in "
+    "and try again."
+)
+FOR_PROGRAMS = (
+    " Programs POST name and password to /api/v1/login, then send Authorization: Bearer TOKEN."
+)
 OPEN_PATHS = ("/login", "/static/", "/api/v1/login")
 OPEN_WRITES = ("/login", "/logout", "/api/v1/login")
 
@@ -118,21 +127,29 @@ class Guard:
         state = scope["app"].state
         known = partial(people.who, required=state.oidc is not None)
         user = await run_sync(known, state.assistant.store, secret_of(headers))
-        scope["user"] = user or people.LOCAL
-        if user is None and not path.startswith(OPEN_PATHS):
+        scope["user"] = user
+        if user is None:
+            if path.startswith(OPEN_PATHS):
+                return None
             if scope["method"] == "GET" and not path.startswith("/api/"):
-                return RedirectResponse("/login", status_code=303)
-            return refuse(
-                scope,
-                401,
-                "This server asks for a session: POST name and password to /api/v1/login, then "
-                "send Authorization: Bearer TOKEN.",
-            )
-        if write and path not in OPEN_WRITES and not scope["user"].may("clinician"):
-            return refuse(
-                scope, 403, f"{user.name if user else ''} may look and change nothing (reader)."
-            )
+                return RedirectResponse(login_address(scope), status_code=303)
+            program = "sec-fetch-site" not in headers  # which every browser sends
+            return refuse(scope, 401, NO_SESSION + (FOR_PROGRAMS if program else ""))
+        if write and path not in OPEN_WRITES and not user.may("clinician"):
+            return refuse(scope, 403, f"{user.name} may look and change nothing (reader).")
         return None
+
+
+def login_address(scope: Scope) -> str:
+    """Return where to log in and then go on to the page that was asked for."""
+    query = scope["query_string"].decode("latin-1")
+    wanted = scope["path"] + (f"?{query}" if query else "")
+    return f"/login?{urlencode({'next': wanted})}"
+
+
+def own_address(text: str, otherwise: str) -> str:
+    """Return an address of this server that a form names; nothing else is followed."""
+    return text if re.fullmatch(OWN_ADDRESS, text) else otherwise
 
 
 def secret_of(headers: Headers) -> str | None:

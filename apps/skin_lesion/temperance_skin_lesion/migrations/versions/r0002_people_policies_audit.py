@@ -14,6 +14,8 @@ OLD = "before accounts"
 STATUSES = "('proposed', 'accepted', 'rejected', 'refused', 'outside', 'same')"
 CODES = ("mel", "nv", "bcc", "akiec", "bkl", "df", "vasc")
 MALIGNANT = (0, 2, 3)
+URGENT_MELANOMA = 0.2
+"""Where urgent begins in the rules of a new installation."""
 
 
 def text(name: str, default: str | None = "", *, nullable: bool = False) -> sa.Column:
@@ -53,13 +55,17 @@ def _policies(connection: sa.Connection) -> None:
         text("decided_by", None, nullable=True),
         sa.CheckConstraint(f"status IN {STATUSES}", name="policy_status"),
     )
-    for key, at, policy in former:
+    for key, at, stored in former:
+        rules = json.loads(stored)
+        # Urgent began nowhere; it must not begin below what counts as excluded.
+        if rules["melanoma_ceiling"] > URGENT_MELANOMA:
+            rules["urgent_melanoma"] = rules["melanoma_ceiling"]
         connection.execute(
             sa.text(
                 "INSERT INTO policy VALUES "
                 "(:id, :at, :old, :policy, '', '', '{}', 'accepted', :at, :old)"
             ),
-            {"id": key, "at": at, "old": OLD, "policy": policy},
+            {"id": key, "at": at, "old": OLD, "policy": json.dumps(rules)},
         )
 
 
@@ -231,6 +237,6 @@ def _urgency(p: list[float], malignant: float, predicted: int, rule: str) -> str
     """Return the urgency that the policy of a new installation gives to an older case."""
     if rule == "foreign":
         return "retake"
-    if p[0] >= 0.2 or malignant >= 0.5 or predicted == 0:
+    if p[0] >= URGENT_MELANOMA or malignant >= 0.5 or predicted == 0:
         return "urgent"
     return "soon" if p[0] > 0.02 or malignant >= 0.1 or predicted in MALIGNANT else "routine"

@@ -7,6 +7,8 @@ const MAX_FILES = 1000;
 const MAX_FILE_BYTES = 25 * 2 ** 20;
 const REQUEST_FILES = 8;
 const REQUEST_BYTES = 30 * 2 ** 20;
+const FINAL = [401, 403, 500, 507]; // nothing that is sent afterwards would fare better
+const MOST_PROBLEMS = 5;
 
 /** Groups of files that are small enough for one request each. */
 function* parts(files) {
@@ -26,11 +28,12 @@ function* parts(files) {
 /** Ask the server; on failure, throw a sentence: its own where it gave one. */
 async function ask(address, options) {
   const response = await fetch(address, options).catch(() => {
-    throw new Error("The server does not answer. Nothing is known of this request; try again.");
+    throw Object.assign(new Error("The server does not answer."), { final: true });
   });
   if (response.ok) return response;
   const said = await response.json().catch(() => ({})); // not JSON: the number has to do
-  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`);
+  const text = typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`;
+  throw Object.assign(new Error(text), { final: FINAL.includes(response.status) });
 }
 
 /** Send files and fields as a form does. */
@@ -91,7 +94,18 @@ function predictPage(form) {
     results.append(...ordered);
   }
 
-  function summary(notTaken) {
+  /** Many complaints are folded, so that the results stay in sight. */
+  function fold() {
+    const complaints = [...results.querySelectorAll(":scope > .problem")];
+    if (complaints.length <= MOST_PROBLEMS) return;
+    const folded = document.createElement("details"), title = document.createElement("summary");
+    title.textContent = `${complaints.length} files were not taken; why`;
+    folded.className = "problem";
+    folded.append(title, ...complaints);
+    results.prepend(folded);
+  }
+
+  function summary(notTaken, stopped) {
     const found = cards().map((card) => card.dataset);
     const count = (name, value) => found.filter((facts) => facts[name] === value).length;
     const numbers = [...URGENCIES.slice(0, 4).map((word) => count("urgency", word)),
@@ -102,16 +116,17 @@ function predictPage(form) {
       return cell;
     }));
     batch.hidden = false;
-    return `Done: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
+    return `${stopped ? "Stopped" : "Done"}: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
   }
 
   async function judge(files) {
     if (busy || !files.length || !form.reportValidity()) return;
     busy = button.disabled = true;
     const { good, complaints } = sorted(files);
+    const ofAll = [];
     let notTaken = complaints.length;
     if (good.length > MAX_FILES) {
-      complaints.push(`${good.length} files were dropped; the first ${MAX_FILES} were sent. Drop the rest afterwards.`);
+      ofAll.push(`${good.length} files were dropped; the first ${MAX_FILES} were sent. Drop the rest afterwards.`);
       notTaken += good.length - MAX_FILES;
       good.length = MAX_FILES;
     }
@@ -119,7 +134,7 @@ function predictPage(form) {
     const fields = Object.fromEntries(["lesion", "site", "camera"].map((name) => [name, form.elements[name].value]));
     meter.hidden = false;
     meter.max = good.length || 1;
-    let done = 0;
+    let done = 0, stopped = false;
     for (const part of parts(good)) {
       meter.value = done;
       progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…`;
@@ -129,14 +144,23 @@ function predictPage(form) {
         results.insertAdjacentHTML("beforeend", await response.text());
         notTaken += part.length - (cards().length - before);
       } catch (error) {
+        if (error.final) {
+          const left = good.length - done;
+          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}`);
+          notTaken += left;
+          stopped = true;
+          break;
+        }
         results.append(problem(`${part.map((file) => file.name).join(", ")}: ${error.message}`));
         notTaken += part.length;
       }
       done += part.length;
     }
     sort();
+    fold();
+    results.prepend(...ofAll.map(problem));
     meter.hidden = true;
-    progress.textContent = summary(notTaken);
+    progress.textContent = summary(notTaken, stopped);
     input.value = "";
     button.hidden = true;
     busy = button.disabled = false;
