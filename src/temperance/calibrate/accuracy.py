@@ -24,10 +24,11 @@ farther down than up, since a shift may cost accuracy without a trace in the log
 is known, or of two classes, there are two estimates, and `calibrated` is the first. The second one
 counts where it is lower: rows unlike those of the source are a sign of harm, rows like them are no
 proof of the contrary. It counts by the square of the accuracy at home, since the threshold of a
-model that errs often lies among rows that are right. `calibrated` errs at least as much as it does
-on the source itself. A bias that meets the class mix and makes rows more similar to
-the source's undoes what the shift did: `shifted` counts less then; a bias that makes rows less
-similar undoes nothing, and `shifted` counts more.
+model that errs often lies among rows that are right. What `calibrated` misses on the source itself,
+without a mix, is part of its error; a gross miss is made good, as of neighbours that vote, where
+classes without a vote rule the temperature. A bias that meets the class mix and makes rows more
+similar to the source's undoes what the shift did: `shifted` counts less then; a bias that makes
+rows less similar undoes nothing, and `shifted` counts more.
 
 `Source` holds the labelled rows in the numbers that these estimates compare with. The prototype of
 a class is the mean of the centred logits of its rows. The cosine between a row and the prototype of
@@ -136,6 +137,11 @@ def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> 
     ratio = target.scale / source.scale(weight)
     calibrated, bias = _mean_probability(target, t, mix)
     rescaled, _ = _mean_probability(target, t * ratio, mix)
+    home, missed = log_odds(1 - error), 0.0
+    if mix is None:
+        missed = home - log_odds(_mean_probability(source.rows, t, None)[0])
+        gross = missed - float(np.clip(missed, -f.missed_at_home, f.missed_at_home))
+        calibrated, missed = float(expit(log_odds(calibrated) + gross)), missed - gross
     found = {"calibrated": calibrated, "rescaled": rescaled}
     if target.n_classes > 2 and mix is not None:
         similar = share_similar(target, source, weight, error)
@@ -155,14 +161,11 @@ def estimate_with_source(target: Logits, source: Source, mix: Floats | None) -> 
     if mix is None and source.neighbours is not None:
         found["near"] = share_near(target, source, error)
         weights = np.r_[weights * (1 - f.near), f.near]
-    home = log_odds(1 - error)
     growth = f.growth if mix is not None else f.growth_without_mix
     away = np.array([home - log_odds(value) for value in found.values()])
     variance = f.variance + growth * away**2
     variance += 1 / (error * (1 - error) / float(weight @ weight) + 0.5)
-    if mix is None:
-        at_home, _ = _mean_probability(source.rows, t, None)
-        variance[0] += (home - log_odds(at_home)) ** 2
+    variance[0] += missed**2
     return _estimates(target, found, weights, variance, ratio, of_mean=mix is None)
 
 

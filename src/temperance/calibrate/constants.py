@@ -24,6 +24,8 @@ class Fitted:
     # Weight of the second of two estimates, times the squared accuracy at home, where it is the
     # lower one; of the rest of 1 where it is the higher one.
     lower: float = 0.9
+    # Log-odds by which `calibrated` may miss the accuracy of the source itself; more is made good.
+    missed_at_home: float = 0.5
     # Weight of nearness in the layer before the logits, where that layer is given and no mix is.
     near: float = 0.5
     # A shift costs a model more than its rescaled probabilities admit: that often as much.
@@ -72,6 +74,7 @@ class Policy:
     """Choices about what is said, and when."""
 
     improved_probability: float = 0.9  # probability of a gain from which "improved" is said
+    improved_without_mix: float = 0.95  # the same where a class mix is not known, nor labels
     improved_gain: float = 0.02  # expected fall of the Brier score from which it is said
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted

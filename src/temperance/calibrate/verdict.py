@@ -3,7 +3,8 @@
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
 improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 90 %, and so is the calibration error
+probability of at least 90 % (95 % where neither a class mix nor a label is known), and so is the
+calibration error
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """
@@ -107,8 +108,10 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
         return Interval(found.value, low, min(found.high, 1.0))
 
     after = share("after")
+    mix_known = float(plausible.weights[plausible.meets].sum()) >= POLICY.doubted_mix
+    known = mix_known or problem.labelled is not None
     improved = (
-        probability >= POLICY.improved_probability
+        probability >= (POLICY.improved_probability if known else POLICY.improved_without_mix)
         and gain.value >= POLICY.improved_gain
         and expected["after"] < expected["before"]
     )
