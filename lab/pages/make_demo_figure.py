@@ -17,7 +17,7 @@ from temperance import demo
 from temperance.report.displays import ReliabilityDisplay
 
 PICTURE = Path(__file__).parents[2] / "docs" / "figures" / "demo.png"
-COLOURS = 128  # of the palette: a third of the size, no difference to the eye
+COLOURS = 32  # of the palette: a quarter of the size, no difference to the eye
 
 
 def calibrated() -> tp.Calibration:
