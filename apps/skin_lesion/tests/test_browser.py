@@ -419,6 +419,7 @@ def test_the_pages_work_without_javascript(chromium, address, photos):
     expect(page.locator("article.case")).to_have_count(2)
     page.get_by_role("link", name=re.compile("Case")).first.click()
     page.get_by_label("Dermatofibroma").check()
+    page.get_by_label("histology").check()
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".history")).to_contain_text("Dermatofibroma")
     page.goto("/worklist?state=diagnosed")

@@ -261,9 +261,9 @@ def test_a_browser_goes_to_the_provider_and_comes_back(
     path.chmod(0o600)
     with serve(settings.model_copy(update={"oidc": path})) as address:
         page = chromium.new_page(base_url=address)
-        page.goto("/cases/1")
+        page.goto("/rules")
         page.get_by_role("link", name="Log in with St. Example").click()
-        page.wait_for_url("**/worklist")
+        page.wait_for_url("**/rules")  # the page that was asked for
         assert "ada" in page.get_by_role("banner").inner_text()
         page.get_by_role("button", name="Log out").click()
         page.wait_for_url("**/login")
