@@ -1,6 +1,7 @@
 """What `temperance.calibrate` is worth by what users know, and what a few labels add.
 
     python experiments/labelfree/settings.py --cache DIR [--also DIR] [--newest DIR] [--more DIR]
+        [--only "no source"]
 
 Targets are the text and tables of ``TEMPERANCE_DATA/worlds``, the two natural image shifts, and the
 image families whose logits lie in ``--cache`` (`suite` builds networks, `pixel_models` the others);
@@ -15,7 +16,9 @@ exact mix and without a mix, beside temperature scaling on the same labels.
 Brier scores are sums over classes times 1000; regret is against temperature scaling with all labels
 of the target. Harmed: more than 5 worse than the source's temperature (the model's own confidence
 where there is no source). Missed: the bare prior-matched map would have been more than 5 better.
-The record is one compact file; every mean is one over families.
+The record is one compact file; every mean is one over families. ``--only`` judges one setting,
+after a change that no other can notice, and keeps the rest of the record; a group of other sets is
+left as it is.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import os
 import zlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +48,7 @@ LABELS = (10, 30, 100)
 HARM = 5.0
 PUBLIC, NEWEST, MORE = "public: ", "newest: ", "more: "
 MOST_ROWS = 2_500
+SAME = 0.02  # of the mean regrets of a group, with which another machine builds the same sets
 RECORD = Path(__file__).parent / "records" / "settings.json"
 
 
@@ -106,8 +111,8 @@ def brier(p: NDArray[Any], y: NDArray[Any]) -> float:
     return 1000 * float(np.sum((np.asarray(p) - np.eye(p.shape[1])[y]) ** 2, axis=1).mean())
 
 
-def judge(target: Target) -> dict[str, Any]:
-    """Return what each setting gives on one target."""
+def judge(target: Target, only: str | None = None) -> dict[str, Any]:
+    """Return what each setting, or only one, gives on one target."""
     z, y, source = target.logits, target.labels, target.source
     seed = np.random.default_rng(zlib.crc32(f"{target.family} {target.shift}".encode()))
     exact, counted = target.mix(y), seed.multinomial(100, target.mix(y)) / 100
@@ -125,7 +130,7 @@ def judge(target: Target) -> dict[str, Any]:
     out: dict[str, Any] = {"family": target.family, "shift": target.shift, "k": target.n_classes}
     out["home"], out["own"], out["control"] = at_home - best, brier(own, y) - best, target.control
     nll = tp.metrics.nll(bound(z), y)
-    for name in SETTINGS:
+    for name in SETTINGS if only is None else (only,):
         cal = tp.calibrate(z, **known[name])
         p = cal.predict_proba(z)
         score, right = brier(p, y), float((p.argmax(axis=1) == y).mean())
@@ -144,7 +149,7 @@ def judge(target: Target) -> dict[str, Any]:
             "covers_ece": inside(cal.ece_after, error),
         }
     few = seed.permutation(len(y))
-    for n in LABELS:
+    for n in LABELS if only is None else ():
         rows = few[:n]
         pair = z[rows], y[rows]
         for name in ("exact mix", "no mix"):
@@ -186,7 +191,8 @@ def summarise(found: list[dict[str, Any]]) -> dict[str, Any]:
 
     out: dict[str, Any] = {"sets": len(found), "families": len(families)}
     out["TS-source"], out["own"] = mean(lambda s: s["home"]), mean(lambda s: s["own"])
-    for name in SETTINGS:
+    judged = [name for name in SETTINGS if name in found[0]]
+    for name in judged:
         said = [s[name] for s in found if s[name]["improved"]]
         out[name] = {
             key: mean(lambda s, key=key, name=name: s[name][key])
@@ -207,13 +213,21 @@ def summarise(found: list[dict[str, Any]]) -> dict[str, Any]:
         if key.endswith("labels") and not key.startswith("TS")
     }
     out["by_family"] = {
-        family: {
-            name: round(float(np.mean([s[name]["regret"] for s in v])), 1) for name in SETTINGS
-        }
+        family: {name: round(float(np.mean([s[name]["regret"] for s in v])), 1) for name in judged}
         | {"TS-source": round(float(np.mean([s["home"] for s in v])), 1), "sets": len(v)}
         for family, v in families.items()
     }
     return out
+
+
+def renew(title: str, old: dict[str, Any], new: dict[str, Any], name: str) -> None:
+    """Put one setting into the summary of a group, where it is of the same sets."""
+    if any(abs(old[key] - new[key]) > SAME for key in ("sets", "TS-source", "own")):
+        print(f"{title}: left as it was, since the record is of other sets")
+        return
+    old[name] = new[name]
+    for family, values in new["by_family"].items():
+        old["by_family"][family][name] = values[name]
 
 
 def show(title: str, summary: dict[str, Any]) -> None:
@@ -223,10 +237,11 @@ def show(title: str, summary: dict[str, Any]) -> None:
     keys = ("regret", "nll", "ece", "gain", "harmed", "worst", "improved", "right", "right_ece",
             "missed", "covers", "covers_ece")  # fmt: skip
     print(f"{'':18s}" + "".join(f"{key:>11s}" for key in keys))
-    for name in SETTINGS:
+    for name in (name for name in SETTINGS if name in summary):
         print(f"{name:18s}" + "".join(f"{summary[name][key]!s:>11s}" for key in keys))
-    print({key: round(value, 1) for key, value in summary["labels"].items()})
-    print("covered:", summary["labels_cover"])
+    if summary["labels"]:
+        print({key: round(value, 1) for key, value in summary["labels"].items()})
+        print("covered:", summary["labels_cover"])
 
 
 def main() -> None:
@@ -236,6 +251,7 @@ def main() -> None:
     parser.add_argument("--also", type=Path)
     parser.add_argument("--newest", type=Path)
     parser.add_argument("--more", type=Path)
+    parser.add_argument("--only", choices=SETTINGS)
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, default=RECORD)
@@ -247,7 +263,7 @@ def main() -> None:
         if directory is not None:
             sets += worlds(directory, group)
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        found = list(pool.map(judge, sets, chunksize=4))
+        found = list(pool.map(partial(judge, only=arguments.only), sets, chunksize=4))
     groups = {
         "text and tables": [
             s for s in found if not s["family"].startswith(("image", PUBLIC, NEWEST, MORE))
@@ -260,10 +276,16 @@ def main() -> None:
         "unshifted": [s for s in found if s["control"]],
     }
     record: dict[str, Any] = {"version": tp.__version__, "stride": arguments.stride}
+    if arguments.only is not None:
+        record = json.loads(arguments.records.read_text("utf-8"))
     for title, some in groups.items():
         if some:
-            record[title] = summarise(some)
-            show(title, record[title])
+            summary = summarise(some)
+            show(title, summary)
+            if arguments.only is None:
+                record[title] = summary
+            else:
+                renew(title, record[title], summary, arguments.only)
     arguments.records.write_text(json.dumps(record, separators=(",", ":")) + "\n", "utf-8")
 
 

@@ -178,8 +178,7 @@ def estimate_without_source(target: Logits, mix: Floats) -> Estimates:
         "calibrated": float(own[rows, target.predicted].mean()),
         "transported": float(sharp[rows, target.predicted].mean()),
     }
-    first = FITTED.own_of_two if target.n_classes == 2 else FITTED.own
-    weights = np.array([first, 1 - first])
+    weights = np.array([FITTED.own, 1 - FITTED.own])
     return _estimates(target, found, weights, FITTED.variance_without_source, 1.0, of_mean=False)
 
 

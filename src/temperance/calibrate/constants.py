@@ -33,14 +33,13 @@ class Fitted:
     # Exponent of the share of rows whose class the mix leaves alone, per unit of log(1 / error).
     histogram: float = 0.7
     # Weight of the model's own probabilities, against a transport, where there is no source.
-    own: float = 0.6
-    own_of_two: float = 0.9
+    own: float = 0.8
     # Variance of an estimate around the truth, in log-odds: it grows with the square of the
     # distance from the accuracy at home.
     variance: float = 0.03
     growth: float = 0.07
     growth_without_mix: float = 0.2
-    variance_without_source: float = 0.43
+    variance_without_source: float = 0.3
     # Errors below an estimate, over errors above: a shift may cost what logits do not show.
     skew: float = 1.25
     # Log-odds that a stated mix is right: mix_odds, less mix_slope times the fall of the mean
