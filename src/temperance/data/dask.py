@@ -23,7 +23,18 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.columns import LABEL, columns_of
-from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined
+from temperance.data.rows import (
+    ArrayRows,
+    Block,
+    Rows,
+    S,
+    Statistic,
+    Totals,
+    add,
+    checked,
+    joined,
+    nothing,
+)
 from temperance.data.types import is_dask, is_dask_column, is_dask_frame
 
 FAN_IN = 8  # partial sums that are added by one task
@@ -142,7 +153,7 @@ class DaskRows(Rows):
     def n(self) -> int:
         """Return the number of rows; where the partitions do not know theirs, this is a pass."""
         if self._sizes is None:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         return sum(self._sizes or ())
 
     def reduce(self, statistic: Callable[[Block], S]) -> S:
@@ -167,7 +178,7 @@ class DaskRows(Rows):
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: only these travel, and only their partitions are read."""
         if not self._checked:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         order = np.argsort(index, kind="stable")
         wanted = index[order]
         if len(wanted) == 0 or wanted[-1] >= self.n:
@@ -224,28 +235,16 @@ class PartialSums(NamedTuple):
     seen: Totals
 
 
-def _nothing(_: Block) -> Totals:
-    return ()
-
-
 def _from_frame(frame: Any, columns: list[str], labelled: bool) -> Block:
     return Block(frame[columns].to_numpy(), frame[LABEL].to_numpy() if labelled else None, None)
 
 
 def _rows_of(block: Block, place: Place) -> ArrayRows:
     """Check a partition, but for the values of its logits."""
-    z = checks.check_logits(block.logits, place.name)
-    n, k = (int(size) for size in z.shape)
-    checks.check_same_classes(k, place.n_classes, place.name)
-    y, w = block.labels, block.weight
-    checked = Block(
-        z,
-        None if y is None else checks.check_labels(
-            y, n, k, checks.names_for(y, place.classes), place.labels, place.start
-        ),
-        None if w is None else checks.check_weights(w, n, place.start),
-    )  # fmt: skip
-    return ArrayRows(*checked.masked(place.name, place.start), checked=True)
+    n_classes, classes, name, labels, start = place
+    checks.check_same_classes(int(block.logits.shape[1]), n_classes, name)
+    part = checked(block, classes, start, name, labels).masked(name, start)
+    return ArrayRows(*part, checked=True)
 
 
 def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> PartialSums:
@@ -266,9 +265,7 @@ def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> P
 
 
 def _picked(block: Block, place: Place, index: NDArray[np.int64]) -> Block:
-    rows = _rows_of(block, place)
-    part = Block(rows.logits, rows.labels, rows.weight).pick(index)
-    return part._replace(logits=to_numpy(part.logits))
+    return _rows_of(block, place).take(index)
 
 
 def _added(parts: list[PartialSums]) -> PartialSums:
