@@ -35,7 +35,7 @@ from temperance.data.rows import (
     joined,
     nothing,
 )
-from temperance.data.types import is_dask, is_dask_column, is_dask_frame
+from temperance.data.types import is_dask
 
 FAN_IN = 8  # partial sums that are added by one task
 
@@ -44,20 +44,16 @@ def dask_rows(
     logits: Any, labels: Any, sample_weight: Any, *, classes: Sequence[object] | None, name: str
 ) -> DaskRows:
     """Return the rows of a Dask array, or of a Dask data frame with columns as in Parquet."""
-    if is_dask_frame(logits):
-        if labels is not None or sample_weight is not None:
-            raise InputError(
-                f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
-                f"with .to_dask_array(lengths=True)."
-            )
-        return _of_frame(logits, classes, name)
-    return _of_arrays(logits, labels, sample_weight, classes, name)
-
-
-def _of_frame(frame: Any, classes: Sequence[object] | None, name: str) -> DaskRows:
-    columns = columns_of([str(column) for column in frame.columns], name)
-    labelled = LABEL in frame.columns
-    read = frame[[*columns, LABEL] if labelled else columns]
+    if not hasattr(logits, "columns"):
+        return _of_arrays(logits, labels, sample_weight, classes, name)
+    if labels is not None or sample_weight is not None:
+        raise InputError(
+            f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
+            f"with .to_dask_array(lengths=True)."
+        )
+    columns = columns_of([str(column) for column in logits.columns], name)
+    labelled = LABEL in logits.columns
+    read = logits[[*columns, LABEL] if labelled else columns]
     build = delayed(_from_frame, pure=False)
     parts = [build(part, columns, labelled) for part in read.to_delayed()]
     return DaskRows(parts, len(columns), labelled, classes=classes, name=name)
@@ -90,7 +86,7 @@ def _beside(values: Any, z: Any, name: str) -> Any:
     """Return a Dask array cut as the logits are."""
     if values is None:
         return None
-    if is_dask_column(values):
+    if is_dask(values) and hasattr(values, "to_dask_array"):  # a column of a data frame
         values = values.to_dask_array(lengths=True)
     if not is_dask(values):
         import dask.array as da
@@ -140,13 +136,11 @@ class DaskRows(Rows):
         self._parts = parts
         self._sizes = sizes
         self._checked = False
+        starts = _starts(sizes or [0] * len(parts))
+        part = [f" of partition {i}" if sizes is None else "" for i in range(len(parts))]
         self._places = [
-            Place(n_classes, classes, name, "labels", start)
-            if sizes is not None
-            else Place(
-                n_classes, classes, f"{name} of partition {i}", f"labels of partition {i}", 0
-            )
-            for i, start in enumerate(_starts(sizes or [0] * len(parts)))
+            Place(n_classes, classes, f"{name}{of}", f"labels{of}", start)
+            for of, start in zip(part, starts, strict=True)
         ]
 
     @property

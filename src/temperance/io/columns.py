@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -118,14 +119,10 @@ def named_in(metadata: Mapping[str, str | bytes], name: str) -> dict[str, Any]:
     return {"classes": classes}
 
 
-def first_difference(some: Sequence[str], others: Sequence[str]) -> int | None:
-    """Return the first place where two lists of class names differ, or None."""
-    if list(some) == list(others):
-        return None
-    pairs = zip(some, others, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(some), len(others)))
-
-
-def shown_name(names: Sequence[str], place: int) -> str:
-    """Return a class name for a sentence."""
-    return "nothing" if place >= len(names) else repr(names[place][:80])
+def difference(some: Sequence[str], others: Sequence[str]) -> tuple[int, str, str] | None:
+    """Return the first class whose two names differ with both, for a sentence; None where none."""
+    for place, (one, other) in enumerate(zip_longest(some, others)):
+        if one != other:
+            a, b = ("nothing" if name is None else repr(name[:80]) for name in (one, other))
+            return place, a, b
+    return None
