@@ -17,10 +17,9 @@ from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.atomic import check_target
-from temperance.io.columns import difference
 from temperance.io.npy import read_array
 from temperance.io.strict_json import parse
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, difference
 from temperance.maps import Map
 from temperance.report.texts import applied
 

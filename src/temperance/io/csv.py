@@ -22,8 +22,17 @@ from temperance._core.checks import InputError
 from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
-from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import (
+    Content,
+    Keep,
+    Table,
+    as_they_stand,
+    beside,
+    count_in_front,
+    held_in,
+    kept,
+    prefix_of,
+)
 
 
 def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:

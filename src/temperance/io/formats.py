@@ -18,11 +18,10 @@ from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
 from temperance.data.convert import logits_of
 from temperance.io.atomic import replacing
-from temperance.io.columns import difference
 from temperance.io.csv import read_csv, write_csv
 from temperance.io.npy import read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, difference
 from temperance.io.tensors import read_safetensors, write_safetensors
 
 FORMATS = {

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.files import decoding, opened
-from temperance.io.columns import array_of, spelled
-from temperance.io.table import Content, Keep, Table, check_expansion
+from temperance.io.table import Content, Keep, Table, array_of, check_expansion, spelled
 
 ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two

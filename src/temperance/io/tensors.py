@@ -17,9 +17,8 @@ from safetensors import safe_open
 
 from temperance._core.checks import InputError
 from temperance._core.files import check_regular, decoding, opened
-from temperance.io.columns import array_of, named_in, spelled
 from temperance.io.strict_json import parse
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, array_of, named_in, spelled
 
 DTYPES = {
     "F16": "<f2",

@@ -88,19 +88,13 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     shown = sorted(apart[:CLASSES_LISTED])
     rest = apart[CLASSES_LISTED:]
     top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
+    mixes = {"prior": prior, "predicted": predicted, "after": after}
     rows = [
-        {
-            "name": facts["classes"][k],
-            "prior": prior[k],
-            "predicted": predicted[k],
-            "after": after[k],
-        }
-        for k in shown
+        {"name": facts["classes"][k]} | {name: mix[k] for name, mix in mixes.items()} for k in shown
     ]
     others = None
     if rest:
-        sums = [sum(values[k] for k in rest) for values in (prior, predicted, after)]
-        others = dict(zip(("prior", "predicted", "after"), sums, strict=True)) | {"n": len(rest)}
+        others = {name: sum(mix[k] for k in rest) for name, mix in mixes.items()} | {"n": len(rest)}
     return {"rows": rows, "others": others, "top": top, "known": known}
 
 

@@ -155,8 +155,7 @@ def to_device(batch: Any, device: torch.device | None) -> Any:
     if isinstance(batch, Mapping):
         return {key: to_device(value, device) for key, value in batch.items()}
     if isinstance(batch, (tuple, list)):
-        moved = [to_device(value, device) for value in batch]
-        return _as(batch, moved)
+        return _as(batch, [to_device(value, device) for value in batch])
     return batch
 
 
