@@ -210,20 +210,16 @@ def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
         if path is None:
             continue
         if path.suffix.lower() not in endings:
-            raise InputError(
-                f"{option} must end in {' or '.join(endings)}. Got {shown_path(path)}."
-            )
-        target = check_target(path)
+            wanted, got = " or ".join(endings), shown_path(path)
+            raise InputError(f"{option} must end in {wanted}. Got {got}.")
+        target, must = check_target(path), f"{option} must be another file than"
         if target in written:
-            got = shown_path(path)
-            raise InputError(f"{option} must be another file than {written[target]}. Got {got}.")
+            raise InputError(f"{must} {written[target]}. Got {shown_path(path)}.")
         written[target] = option
         for other in read:
             if other is not None and (lost := _at_stake(target, Path(other))) is not None:
-                msg = (
-                    f"{option} must be another file than {shown_path(lost)}, which is read here and"
-                )
-                raise InputError(f"{msg} would be lost. Write it elsewhere.")
+                msg = f"{must} {shown_path(lost)}, which is read here and would be lost."
+                raise InputError(f"{msg} Write it elsewhere.")
 
 
 def _at_stake(target: Path, read: Path) -> Path | None:

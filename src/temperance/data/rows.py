@@ -63,12 +63,8 @@ class Block(NamedTuple):
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
         xp = namespace(self.logits)
-        y, w = self.labels, self.weight
-        return Block(
-            xp.asarray(self.logits, copy=True),
-            None if y is None else y.copy(),
-            None if w is None else w.copy(),
-        )
+        y, w = (None if column is None else column.copy() for column in self[1:])
+        return Block(xp.asarray(self.logits, copy=True), y, w)
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -95,9 +95,8 @@ def _lines(reader: Any, name: str) -> Iterator[list[str]]:
 
 
 def _bad_cell(name: str, line: int, columns: list[str], cells: tuple[str, ...]) -> InputError:
-    column, cell = next(
-        pair for pair in zip(columns, cells, strict=True) if not _is_number(pair[1])
-    )
+    pairs = zip(columns, cells, strict=True)
+    column, cell = next(pair for pair in pairs if not _is_number(pair[1]))
     shown = "an empty cell" if not cell.strip() else f"{cell[:40]!a}"
     return InputError(f"{name}, line {line}, column {column} must be a number. Got {shown}.")
 

@@ -47,9 +47,8 @@ def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]
         try:
             header = parse(file.read(length))
         except InputError as error:
-            raise InputError(
-                f"{path.name} must be a safetensors file. Its header {error}."
-            ) from None
+            msg = f"{path.name} must be a safetensors file. Its header {error}."
+            raise InputError(msg) from None
     metadata = header.get("__metadata__") or {}
     logits = array_of(header, content, path.name)
     names = {"logits": logits} | ({"prior": "prior"} if "prior" in header else {})

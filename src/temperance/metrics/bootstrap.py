@@ -186,10 +186,8 @@ def draw_counts(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[
 
 
 def _percentiles(values: Any, level: float) -> tuple[float, float]:
-    low, high = np.quantile(
-        np.asarray(values, dtype=np.float64), [(1 - level) / 2, (1 + level) / 2]
-    )
-    return float(low), float(high)
+    ends = np.quantile(np.asarray(values, np.float64), [(1 - level) / 2, (1 + level) / 2])
+    return float(ends[0]), float(ends[1])
 
 
 def _of_sums(

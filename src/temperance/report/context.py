@@ -180,21 +180,15 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     ]
     answered = shares("share of the rows answered, the surest first")
     places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]
-    rows = [
-        (
-            texts.percent(coverage[i]),
-            texts.percent(curves["risk_before"][i]),
-            texts.between((after[i], low[i], high[i])),
-        )
-        for i in places
-    ]
+    share, before = ([texts.percent(v) for v in c] for c in (coverage, curves["risk_before"]))
+    wrong = [texts.between(interval) for interval in zip(after, low, high, strict=True)]
+    rows = [(share[i], before[i], wrong[i]) for i in places]
     kept = [i for i, end in enumerate(high) if end <= max_error]
     decision = "answer no row by the model alone"
     if kept:
         i = kept[-1]
-        share, wrong = texts.percent(coverage[i]), texts.between((after[i], low[i], high[i]))
-        which = "all rows" if coverage[i] > 0.999 else f"the surest {share} of the rows"
-        decision = f"answer {which}: {wrong} of these answers are estimated to be wrong"
+        which = "all rows" if coverage[i] > 0.999 else f"the surest {share[i]} of the rows"
+        decision = f"answer {which}: {wrong[i]} of these answers are estimated to be wrong"
     drawn = plot(answered, shares(high=top), marks, RISK)
     words = f"To have at most {100 * max_error:g}% wrong answers, {decision}."
     return RiskChart(drawn, LINES, rows, words)

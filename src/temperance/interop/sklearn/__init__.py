@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -286,10 +286,8 @@ class PriorMatchedScaling(_LabelFree):
 
     def _fit(self, logits: Array) -> Map:
         k = int(logits.shape[1])
-        prior = in_columns(self.prior, k, self.classes)
+        prior: Any = in_columns(self.prior, k, self.classes)
         source = self.source
         if source is not None:
             source = as_source_rows(source, k, self._names(k))
-        return fit_prior_matched(
-            logits, cast("PriorLike", prior), source, bias=self.bias, seed=self.seed
-        )
+        return fit_prior_matched(logits, prior, source, bias=self.bias, seed=self.seed)

@@ -120,7 +120,7 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Floats:
         """Return calibrated probabilities, one column for each of ``classes_``."""
         logits = self._logits(X)
-        return cast("Floats", self.calibration_.map.predict_proba(logits))
+        return self.calibration_.map.predict_proba(logits)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, after calibration."""

@@ -58,9 +58,8 @@ class CalibratedModule(nn.Module):
     def __init__(self, model: nn.Module, map: Map | Calibration, *, axis: int = 1) -> None:  # noqa: A002
         super().__init__()
         if not isinstance(model, nn.Module):
-            raise InputError(
-                f"model must be a torch.nn.Module. Got {type(model).__name__} instead."
-            )
+            got = type(model).__name__
+            raise InputError(f"model must be a torch.nn.Module. Got {got} instead.")
         fitted = map.map if isinstance(map, Calibration) else map
         if not isinstance(fitted, Map):
             raise InputError(
