@@ -20,20 +20,9 @@ from temperance._core.files import check_regular, decoding, opened
 from temperance.io.strict_json import parse
 from temperance.io.table import Content, Keep, Table, array_of, named_in, spelled
 
-DTYPES = {
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-    "BF16": "<u2",
-    "I8": "i1",
-    "I16": "<i2",
-    "I32": "<i4",
-    "I64": "<i8",
-    "U8": "u1",
-    "U16": "<u2",
-    "U32": "<u4",
-    "U64": "<u8",
-}
+SIZES = {"F": (2, 4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}  # bytes of a number
+DTYPES = {f"{k}{8 * size}": f"<{k.lower()}{size}" for k, sizes in SIZES.items() for size in sizes}
+DTYPES["BF16"] = "<u2"  # last: integers of 16 bits are written as U16
 TENSORS = ("logits", "labels", "prior", "groups")
 
 
