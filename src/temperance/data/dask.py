@@ -23,18 +23,7 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.columns import LABEL, columns_of
-from temperance.data.rows import (
-    ArrayRows,
-    Block,
-    Rows,
-    S,
-    Statistic,
-    Totals,
-    add,
-    checked,
-    joined,
-    nothing,
-)
+from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined, nothing
 from temperance.data.types import is_dask
 
 FAN_IN = 8  # partial sums that are added by one task
@@ -237,7 +226,7 @@ def _rows_of(block: Block, place: Place) -> ArrayRows:
     """Check a partition, but for the values of its logits."""
     n_classes, classes, name, labels, start = place
     checks.check_same_classes(int(block.logits.shape[1]), n_classes, name)
-    part = checked(block, classes, start, name, labels).masked(name, start)
+    part = block.checked(classes, start, name, labels).masked(name, start)
     return ArrayRows(*part, checked=True)
 
 

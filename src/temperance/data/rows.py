@@ -60,6 +60,16 @@ class Block(NamedTuple):
                 )
         return self._replace(logits=z)
 
+    def checked(
+        self, classes: Sequence[object] | None, start: int, name: str, labels: str = "labels"
+    ) -> Block:
+        """Return the same rows, checked but for the logits' values; ``start`` as of `masked`."""
+        z, y, w = checks.check_logits(self.logits, name), self.labels, self.weight
+        n, k = (int(size) for size in z.shape)
+        if y is not None:
+            y = checks.check_labels(y, n, k, checks.names_for(y, classes), labels, start)
+        return Block(z, y, None if w is None else checks.check_weights(w, n, start))
+
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
         xp = namespace(self.logits)
@@ -77,18 +87,6 @@ def joined(blocks: list[Block]) -> Block:
         None if y[0] is None else np.concatenate(y),
         None if w[0] is None else np.concatenate(w),
     )
-
-
-def checked(
-    block: Block, classes: Sequence[object] | None, start: int, name: str, labels: str = "labels"
-) -> Block:
-    """Return a block, whose first row has number ``start``, checked but for the logits' values."""
-    z = checks.check_logits(block.logits, name)
-    n, k = (int(size) for size in z.shape)
-    y, w = block.labels, block.weight
-    if y is not None:
-        y = checks.check_labels(y, n, k, checks.names_for(y, classes), labels, start)
-    return Block(z, y, None if w is None else checks.check_weights(w, n, start))
 
 
 Statistic = Callable[[Block], Totals]

@@ -15,16 +15,7 @@ import numpy as np
 from temperance._core import checks
 from temperance._core.arrays import as_array, host_view
 from temperance._core.checks import InputError
-from temperance.data.rows import (
-    ArrayRows,
-    Block,
-    Rows,
-    checked,
-    joined,
-    nothing,
-    release,
-    rows_per_block,
-)
+from temperance.data.rows import ArrayRows, Block, Rows, joined, nothing, release, rows_per_block
 
 KEPT_ELEMENTS = 1 << 20  # elements of the rows that are kept from the first pass, for a first guess
 
@@ -136,7 +127,7 @@ class StreamRows(Rows):
                 f"blocks must be alike: of {_form(*first)}, as the first is. Got one of "
                 f"{_form(*form)}."
             )
-        block = checked(Block(z, y, w), self._classes, start, self._name)
+        block = Block(z, y, w).checked(self._classes, start, self._name)
         return block._replace(logits=host_view(block.logits))
 
 
