@@ -37,6 +37,11 @@ def test_the_readme_example_improves_what_it_says(capsys):
     assert after < before / 2
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"])
+def test_no_page_keeps_the_marks_of_a_merge(name):
+    assert not re.findall(r"^(?:<{7} |={7}$|>{7} ).*", text_of(name), re.MULTILINE)
+
+
 def test_make_describes_every_command_that_the_readme_names():
     described = set(re.findall(r"^([a-z-]+):.*## ", text_of("Makefile"), re.MULTILINE))
     named = set(re.findall(r"^make ([a-z-]+)", text_of("README.md"), re.MULTILINE))

@@ -324,6 +324,17 @@ def test_probabilities_of_a_table_name_the_answer(tmp_path, logits, labels, suff
         np.testing.assert_array_equal(frame["confidence"], p.max(axis=1))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.uint32, np.int64])
+def test_groups_of_every_integer_are_read_alike_by_safetensors(tmp_path, logits, dtype):
+    """Integers of 16 bits were once written under the name of another type of 16 bits."""
+    groups = (np.arange(N) * 3).astype(dtype)
+    path = tmp_path / "t.safetensors"
+    formats.write(path, Table(logits, groups=groups))
+    for found in (load_file(path)["groups"], formats.read(path).groups):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, groups)
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
 def test_a_large_file_is_mapped_and_passes_through_in_blocks(tmp_path, suffix):
     z = np.random.default_rng(0).normal(size=(400_000, 10)).astype(np.float32)  # 16 MB

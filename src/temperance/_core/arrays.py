@@ -136,18 +136,10 @@ def to_numpy(x: Array) -> NDArray[Any]:
         return np.asarray(np.from_dlpack(array_api_compat.to_device(x, "cpu")))
 
 
-def on_host(x: Array) -> bool:
-    """Return whether ``to_numpy(x)`` is free: host memory, a dtype that NumPy has."""
-    if is_numpy(x):
-        return True
-    if is_torch(x):
-        return x.device.type == "cpu" and str(x.dtype) != "torch.bfloat16"
-    return False
-
-
 def host_view(x: Array) -> Array:
     """Return ``x`` without its gradients: as NumPy where its memory is that of the host."""
-    return to_numpy(x) if on_host(x) else detached(x)
+    free = is_torch(x) and x.device.type == "cpu" and str(x.dtype) != "torch.bfloat16"
+    return to_numpy(x) if free else detached(x)
 
 
 def detached(x: Array) -> Array:

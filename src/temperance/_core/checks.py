@@ -364,7 +364,11 @@ def are_sound(block: Array) -> bool:
 
 def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
     """Row and class of the first value that is not finite or larger than ``bound``, if any."""
-    if _sum_of_squares(block) <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
+    with np.errstate(all="ignore"):  # Σ z² in the quickest way; it may overflow where no z does
+        quick = is_numpy(block) and block.dtype.itemsize > 2
+        wide = block if quick else widened(block)
+        squares = float(np.vdot(wide, wide) if quick else namespace(wide).sum(wide * wide))
+    if squares <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
         return None
     values = to_numpy(block)
     bad = ~np.isfinite(values) | (np.abs(values) > np.float64(bound))
@@ -372,15 +376,6 @@ def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
         return None
     row, column = np.argwhere(bad)[0]
     return int(row), int(column)
-
-
-def _sum_of_squares(block: Array) -> float:
-    """Return Σ z² in the quickest way; it may overflow where no z does."""
-    with np.errstate(all="ignore"):
-        if is_numpy(block) and block.dtype.itemsize > 2:
-            return float(np.vdot(block, block))
-        wide = widened(block)
-        return float(namespace(wide).sum(wide * wide))
 
 
 def _check_forms(forms: frozenset[str], name: str, rows: int) -> None:

@@ -44,7 +44,8 @@ def opened(path: str | os.PathLike[str], name: str = "path") -> Generator[IO[byt
     """Open a regular file for reading; never wait for a process that may write to it."""
     file = check_regular(path, name)
     try:
-        with open(file, "rb", opener=_open_at_once) as stream:
+        at_once = getattr(os, "O_NONBLOCK", 0)
+        with open(file, "rb", opener=lambda name, how: os.open(name, how | at_once)) as stream:
             yield stream
     except OSError as error:
         raise _unreadable(path, name, error) from None
@@ -110,10 +111,6 @@ def shown_path(path: object) -> str:
 def ascii_words(text: str) -> str:
     """Return text without the bytes of a damaged file in it."""
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _unreadable(path: object, name: str, error: Exception) -> InputError:

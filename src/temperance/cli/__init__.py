@@ -89,7 +89,9 @@ def _code_of(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return _complain("interrupted; no file was changed.", INTERRUPTED)
     if isinstance(error, OSError) and error.filename is None:
-        _drop_output()
+        # What could not be written goes: the end of the process would fail with it once more.
+        with suppress(OSError, ValueError):  # a stream of a test has no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough
         return UNREAD  # as a shell says it: 0 would pass a gate that was missed
     if isinstance(error, OSError) and error.strerror is not None:  # of the machine, not of ours
@@ -104,12 +106,6 @@ def _code_of(error: BaseException) -> int:
         f"it prints with {DEBUG} at the project's issue tracker.",
         DEFECT,
     )
-
-
-def _drop_output() -> None:
-    """Let what could not be written go: the end of the process would fail with it once more."""
-    with suppress(OSError, ValueError):  # a stream of a test has no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -45,8 +45,8 @@ def calibrate(
     features: Annotated[tuple[Path, Path] | None, Parameter(negative="")] = None,
     out: Path | None = None,
     report: Path | None = None,
-    title: str | None = None,
-    model: str | None = None,
+    title: options.Title = None,
+    model: options.Model = None,
     min_accuracy: options.MinAccuracy = None,
     max_ece: options.MaxEce = None,
     max_error: options.MaxError = None,
@@ -74,10 +74,6 @@ def calibrate(
         Where to save the calibration (JSON).
     report
         Where to write the report (HTML).
-    title
-        Title of the report.
-    model
-        Name of the model, as the readers of the report know it.
     bias
         Whether predictions may move towards the class mix.
     seed
@@ -284,8 +280,8 @@ def report(
     *,
     out: Out,
     labelled: Path | None = None,
-    title: str | None = None,
-    model: str | None = None,
+    title: options.Title = None,
+    model: options.Model = None,
     labels: Labels = None,
     probabilities: Probabilities = False,
     classes: Classes = None,
@@ -300,10 +296,6 @@ def report(
         Where to write the page.
     labelled
         Rows of the target that have labels now: to set what they measure beside the estimates.
-    title
-        Title of the page.
-    model
-        Name of the model, as the readers of the page know it.
     """
     written = inputs.Output("--out", out, inputs.PAGE)
     inputs.check_outputs([written], calibration, labelled, labels, classes)

@@ -44,8 +44,8 @@ class Outcome(NamedTuple):
     method: str
     knows: str
     temperature: float
-    accuracy: float
     confidence: float
+    accuracy: float
     nll: float
     ece: float
     brier: float
@@ -153,8 +153,8 @@ def _measure(name: str, knows: str, fitted: Map, z: Any, y: Any) -> Outcome:
         name,
         knows,
         float(fitted.parameters()["temperature"]),
-        seen.accuracy,
         seen.confidence,
+        seen.accuracy,
         seen.nll,
         seen.ece,
         seen.brier,
@@ -256,20 +256,9 @@ def _show_one(comparison: Comparison) -> None:
         f"The network says it is {percent(own.confidence)} sure. In truth it is right "
         f"{percent(own.accuracy)} of the time."
     )
-    rows = [
-        (
-            outcome.method,
-            outcome.knows,
-            f"{outcome.temperature:.2f}",
-            f"{outcome.confidence:.1%}",
-            f"{outcome.accuracy:.1%}",
-            f"{outcome.nll:.3f}",
-            f"{outcome.ece:.3f}",
-            f"{outcome.brier:.4f}",
-        )
-        for outcome in comparison.outcomes
-    ]
     header = ("method", "what it may see", "T", "says", "is right", "NLL", "ECE", "Brier")
+    forms = ("", "", ".2f", ".1%", ".1%", ".3f", ".3f", ".4f")  # of the first fields of an Outcome
+    rows = [list(map(format, outcome, forms)) for outcome in comparison.outcomes]
     table(header, rows, emphasis=3)
     say(
         f"Without one label of these digits, temperance brings the calibration error from "

@@ -17,10 +17,9 @@ from temperance.calibrate.problem import about
 from temperance.calibrate.result import Calibration
 from temperance.io import artefact, formats
 from temperance.io.atomic import check_target
-from temperance.io.columns import first_difference, shown_name
 from temperance.io.npy import read_array
 from temperance.io.strict_json import parse
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, difference
 from temperance.maps import Map
 from temperance.report.texts import applied
 
@@ -100,11 +99,7 @@ def read_classes(text: str) -> list[str]:
     return [str(name) for name in check_classes(names, len(names), text)]
 
 
-def read_prior(
-    text: str | None,
-    target: Table,
-    source: Table | None,
-) -> Any:
+def read_prior(text: str | None, target: Table, source: Table | None) -> Any:
     """Return the class mix of the target in a form that `temperance.calibrate` takes.
 
     ``text`` is a word, numbers with commas, or a JSON file: a list, an object by class name, ranges
@@ -119,23 +114,19 @@ def read_prior(
         if source is None:
             raise InputError("--prior source needs a --source, whose class mix it takes.")
         return np.bincount(source.labels, minlength=k) / source.n  # pyright: ignore[reportArgumentType]
-    if text.endswith(".json"):
-        return _prior_of(_json(Path(text)), text)
+    if text.endswith(".json"):  # the library checks names and numbers
+        value = _json(Path(text))
+        if isinstance(value, dict) and "about" in value:
+            return about(value["about"], value.get("rows", 100))
+        if not isinstance(value, (dict, list)):
+            raise InputError(f"{text} must hold a list of numbers or an object by class name.")
+        return value
     try:
         plain = text.replace("_", "?").encode("ascii")  # Python reads 1_000, and any script
         return np.array([float(part) for part in plain.split(b",")])
     except ValueError:
         msg = "--prior must be a .json file, numbers like 0.7,0.2,0.1, 'uniform' or 'source'. Got"
         raise InputError(f"{msg} {text[:80]!a}.") from None
-
-
-def _prior_of(value: Any, name: str) -> Any:
-    """Return what a JSON file holds; the library checks names and numbers."""
-    if isinstance(value, dict) and "about" in value:
-        return about(value["about"], value.get("rows", 100))
-    if not isinstance(value, (dict, list)):
-        raise InputError(f"{name} must hold a list of numbers or an object by class name.")
-    return value
 
 
 def _json(path: Path) -> Any:
@@ -193,14 +184,10 @@ def check_classes_of_map(held: Held, rows: Table, name: str) -> None:
 
 def check_same_names(fitted: list[str] | None, given: list[str] | None, name: str) -> None:
     """Refuse rows whose classes have other names, or another order, than those of a map."""
-    if fitted is None or given is None:
-        return
-    place = first_difference(fitted, given)
-    if place is None:
-        return
-    mine, theirs = (shown_name(names, place) for names in (fitted, given))
-    msg = f"the rows must have the classes of {name} in the same order. Class {place} is {mine}"
-    raise InputError(f"{msg} in the map and {theirs} in the rows.")
+    if fitted is not None and given is not None and (differs := difference(fitted, given)):
+        place, mine, theirs = differs
+        msg = f"the rows must have the classes of {name} in the same order. Class {place} is {mine}"
+        raise InputError(f"{msg} in the map and {theirs} in the rows.")
 
 
 class Output(NamedTuple):
@@ -223,20 +210,16 @@ def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
         if path is None:
             continue
         if path.suffix.lower() not in endings:
-            raise InputError(
-                f"{option} must end in {' or '.join(endings)}. Got {shown_path(path)}."
-            )
-        target = check_target(path)
+            wanted, got = " or ".join(endings), shown_path(path)
+            raise InputError(f"{option} must end in {wanted}. Got {got}.")
+        target, must = check_target(path), f"{option} must be another file than"
         if target in written:
-            got = shown_path(path)
-            raise InputError(f"{option} must be another file than {written[target]}. Got {got}.")
+            raise InputError(f"{must} {written[target]}. Got {shown_path(path)}.")
         written[target] = option
         for other in read:
             if other is not None and (lost := _at_stake(target, Path(other))) is not None:
-                msg = (
-                    f"{option} must be another file than {shown_path(lost)}, which is read here and"
-                )
-                raise InputError(f"{msg} would be lost. Write it elsewhere.")
+                msg = f"{must} {shown_path(lost)}, which is read here and would be lost."
+                raise InputError(f"{msg} Write it elsewhere.")
 
 
 def _at_stake(target: Path, read: Path) -> Path | None:

@@ -103,16 +103,10 @@ def gates(
     found: Mapping[str, Sequence[float] | None], max_ece: float | None, min_accuracy: float | None
 ) -> list[Gate]:
     """Return what was demanded, beside what was found."""
-    demanded = (("ECE", max_ece, True), ("accuracy", min_accuracy, False))
-    return [
-        Gate(name, _if_known(found[name.lower()]), limit, largest)
-        for name, limit, largest in demanded
-        if limit is not None
-    ]
-
-
-def _if_known(interval: Sequence[float] | None) -> Sequence[float] | None:
-    """Return an interval, or None for one that holds every possible value."""
-    if interval is None or (interval[1] <= 0 and interval[2] >= 1):
-        return None
-    return interval
+    demanded: list[Gate] = []
+    for name, limit, largest in (("ECE", max_ece, True), ("accuracy", min_accuracy, False)):
+        if limit is not None:
+            value = found[name.lower()]
+            every = value is not None and value[1] <= 0 and value[2] >= 1  # nothing is known then
+            demanded.append(Gate(name, None if every else value, limit, largest))
+    return demanded

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 
 from temperance._core.checks import InputError
 from temperance.cli import inputs, output
-from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Out, Probabilities
+from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Model, Out, Probabilities, Title
 from temperance.cli.wording import in_options
 from temperance.io import formats
 from temperance.monitor import Limits, Monitor, Window
@@ -196,17 +196,13 @@ def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLA
 
 
 @app.command(sort_key=4)
-def report(state: State, /, *, out: Out, title: str | None = None, model: str | None = None) -> int:
+def report(state: State, /, *, out: Out, title: Title = None, model: Model = None) -> int:
     """Write the page with a time axis as one HTML file.
 
     Parameters
     ----------
     out
         Where to write the page.
-    title
-        Title of the page.
-    model
-        Name of the model, as the readers of the page know it.
     """
     inputs.check_outputs([inputs.Output("--out", out, inputs.PAGE)], state)
     _load(state).to_html(out, title=title, model=model)

@@ -37,6 +37,10 @@ MaxError = Annotated[
         help="Say from which confidence rows may be accepted, so that at most this share is wrong."
     ),
 ]
+Title = Annotated[str | None, Parameter(help="Title of the page.")]
+Model = Annotated[
+    str | None, Parameter(help="Name of the model, as the readers of the page know it.")
+]
 Method = Literal["temperature", "vector", "matrix", "biased", "attended"]
 
 FRONT = """Begin with: temperance demo

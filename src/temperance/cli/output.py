@@ -19,6 +19,7 @@ from temperance.report.texts import percent, printable
 LINE_WIDTH = 100  # characters of a line
 VERDICT_COLOURS = {"improved": "green", "no-evidence": "yellow", "refused": "red"}
 FINDING_COLOURS = {"refuse": "red", "warn": "yellow", "note": "cyan"}
+NUMERIC = {*"0123456789-–", ""}  # how the cells of a column of numbers begin
 
 
 def show_json(facts: Any) -> None:
@@ -72,19 +73,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], emphasis: int = 
     """Print rows under a header, numbers to the right; on a terminal one row is bold too."""
     lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    columns = zip(*lines[1:], strict=True) if rows else [()] * len(header)
+    numeric = [{cell[:1] for cell in column} <= NUMERIC and any(column) for column in columns]
     for i, line in enumerate(lines):
         cells = [
-            cell.rjust(width) if _numeric(rows, j) else cell.ljust(width)
-            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         _print("  ".join(cells).rstrip(), "bold" if i in (0, emphasis + 1) else None)
         if i == 0 and sys.stdout.isatty():
             _print("─" * (sum(widths) + 2 * len(widths) - 2), None)
-
-
-def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
-    cells = [row[column] for row in rows if row[column]]
-    return bool(cells) and all(cell[0].isdigit() or cell[0] in "-–" for cell in cells)
 
 
 def show_calibration(calibration: Any) -> None:
@@ -216,7 +214,11 @@ def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     """Print what an artefact holds."""
     say(f"{facts['kind']}, format {facts['version']}, by temperance {facts['package']}", "bold")
     fitted = held.map if isinstance(held, Calibration) else held
-    say(f"map: {fitted.kind}, {_parameters(fitted)}")
+    parts = [
+        f"{name} {float(value):.6g}" if value.ndim == 0 else f"{name} of shape {value.shape}"
+        for name, value in fitted.parameters().items()
+    ]
+    say(f"map: {fitted.kind}, {', '.join(parts)}")
     about = facts.get("details", facts)
     if about.get("classes"):
         mix = about.get("prior") or [None] * len(about["classes"])
@@ -225,23 +227,11 @@ def show_artefact(held: Any, facts: dict[str, Any]) -> None:
             for c, q in zip(about["classes"], mix, strict=True)
         ]
         say(f"classes: {', '.join(shown[:20])}{', …' if len(shown) > 20 else ''}")
-    say(f"fitted on: {_hashes(about['fitted_on'])}")
+    hashes = about["fitted_on"] or "not recorded"
+    if isinstance(hashes, dict):
+        hashes = ", ".join(f"{name} {value}" for name, value in hashes.items() if value)
+    say(f"fitted on: {hashes}")
     say("sha256: matches the content")
     if isinstance(held, Calibration):
         say()
         show_calibration(held)
-
-
-def _hashes(fitted_on: Any) -> str:
-    """Return the hashes of what an artefact was fitted on, by name where there are several."""
-    if isinstance(fitted_on, dict):
-        return ", ".join(f"{name} {value}" for name, value in fitted_on.items() if value)
-    return str(fitted_on or "not recorded")
-
-
-def _parameters(fitted: Any) -> str:
-    parts = [
-        f"{name} {float(value):.6g}" if value.ndim == 0 else f"{name} of shape {value.shape}"
-        for name, value in fitted.parameters().items()
-    ]
-    return ", ".join(parts)

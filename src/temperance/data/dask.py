@@ -23,8 +23,8 @@ from temperance._core import checks
 from temperance._core.arrays import as_array, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.columns import LABEL, columns_of
-from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined
-from temperance.data.types import is_dask, is_dask_column, is_dask_frame
+from temperance.data.rows import ArrayRows, Block, Rows, S, Statistic, Totals, add, joined, nothing
+from temperance.data.types import is_dask
 
 FAN_IN = 8  # partial sums that are added by one task
 
@@ -33,20 +33,16 @@ def dask_rows(
     logits: Any, labels: Any, sample_weight: Any, *, classes: Sequence[object] | None, name: str
 ) -> DaskRows:
     """Return the rows of a Dask array, or of a Dask data frame with columns as in Parquet."""
-    if is_dask_frame(logits):
-        if labels is not None or sample_weight is not None:
-            raise InputError(
-                f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
-                f"with .to_dask_array(lengths=True)."
-            )
-        return _of_frame(logits, classes, name)
-    return _of_arrays(logits, labels, sample_weight, classes, name)
-
-
-def _of_frame(frame: Any, classes: Sequence[object] | None, name: str) -> DaskRows:
-    columns = columns_of([str(column) for column in frame.columns], name)
-    labelled = LABEL in frame.columns
-    read = frame[[*columns, LABEL] if labelled else columns]
+    if not hasattr(logits, "columns"):
+        return _of_arrays(logits, labels, sample_weight, classes, name)
+    if labels is not None or sample_weight is not None:
+        raise InputError(
+            f"labels must be the column {LABEL!r} of a Dask data frame. Add it, or pass arrays "
+            f"with .to_dask_array(lengths=True)."
+        )
+    columns = columns_of([str(column) for column in logits.columns], name)
+    labelled = LABEL in logits.columns
+    read = logits[[*columns, LABEL] if labelled else columns]
     build = delayed(_from_frame, pure=False)
     parts = [build(part, columns, labelled) for part in read.to_delayed()]
     return DaskRows(parts, len(columns), labelled, classes=classes, name=name)
@@ -79,7 +75,7 @@ def _beside(values: Any, z: Any, name: str) -> Any:
     """Return a Dask array cut as the logits are."""
     if values is None:
         return None
-    if is_dask_column(values):
+    if is_dask(values) and hasattr(values, "to_dask_array"):  # a column of a data frame
         values = values.to_dask_array(lengths=True)
     if not is_dask(values):
         import dask.array as da
@@ -129,20 +125,18 @@ class DaskRows(Rows):
         self._parts = parts
         self._sizes = sizes
         self._checked = False
+        starts = _starts(sizes or [0] * len(parts))
+        part = [f" of partition {i}" if sizes is None else "" for i in range(len(parts))]
         self._places = [
-            Place(n_classes, classes, name, "labels", start)
-            if sizes is not None
-            else Place(
-                n_classes, classes, f"{name} of partition {i}", f"labels of partition {i}", 0
-            )
-            for i, start in enumerate(_starts(sizes or [0] * len(parts)))
+            Place(n_classes, classes, f"{name}{of}", f"labels{of}", start)
+            for of, start in zip(part, starts, strict=True)
         ]
 
     @property
     def n(self) -> int:
         """Return the number of rows; where the partitions do not know theirs, this is a pass."""
         if self._sizes is None:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         return sum(self._sizes or ())
 
     def reduce(self, statistic: Callable[[Block], S]) -> S:
@@ -167,7 +161,7 @@ class DaskRows(Rows):
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: only these travel, and only their partitions are read."""
         if not self._checked:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         order = np.argsort(index, kind="stable")
         wanted = index[order]
         if len(wanted) == 0 or wanted[-1] >= self.n:
@@ -224,28 +218,16 @@ class PartialSums(NamedTuple):
     seen: Totals
 
 
-def _nothing(_: Block) -> Totals:
-    return ()
-
-
 def _from_frame(frame: Any, columns: list[str], labelled: bool) -> Block:
     return Block(frame[columns].to_numpy(), frame[LABEL].to_numpy() if labelled else None, None)
 
 
 def _rows_of(block: Block, place: Place) -> ArrayRows:
     """Check a partition, but for the values of its logits."""
-    z = checks.check_logits(block.logits, place.name)
-    n, k = (int(size) for size in z.shape)
-    checks.check_same_classes(k, place.n_classes, place.name)
-    y, w = block.labels, block.weight
-    checked = Block(
-        z,
-        None if y is None else checks.check_labels(
-            y, n, k, checks.names_for(y, place.classes), place.labels, place.start
-        ),
-        None if w is None else checks.check_weights(w, n, place.start),
-    )  # fmt: skip
-    return ArrayRows(*checked.masked(place.name, place.start), checked=True)
+    n_classes, classes, name, labels, start = place
+    checks.check_same_classes(int(block.logits.shape[1]), n_classes, name)
+    part = block.checked(classes, start, name, labels).masked(name, start)
+    return ArrayRows(*part, checked=True)
 
 
 def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> PartialSums:
@@ -266,9 +248,7 @@ def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> P
 
 
 def _picked(block: Block, place: Place, index: NDArray[np.int64]) -> Block:
-    rows = _rows_of(block, place)
-    part = Block(rows.logits, rows.labels, rows.weight).pick(index)
-    return part._replace(logits=to_numpy(part.logits))
+    return _rows_of(block, place).take(index)
 
 
 def _added(parts: list[PartialSums]) -> PartialSums:

@@ -8,7 +8,6 @@ with `read_both`, which stops at `sample_size` rows of each, so that a method co
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from temperance._core import checks
 from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
 from temperance._core.checks import InputError
-from temperance.data.rows import ArrayRows, Rows, file_of, rows_per_block
+from temperance.data.rows import ArrayRows, Rows, release, rows_per_block
 from temperance.data.stream import StreamRows
 from temperance.data.types import is_arrow_dataset, is_dask
 
@@ -125,12 +124,11 @@ def _file_to_convert(logits: object) -> NDArray[Any] | None:
 
 def _pieces(z: NDArray[Any], *beside: NDArray[Any] | None) -> Iterator[tuple[Any, ...]]:
     """Yield some rows of a file at a time, of which no other copy is made."""
-    size, file = rows_per_block(z.shape[1]), file_of(z)
+    size = rows_per_block(z.shape[1])
     for start in range(0, len(z), size):
         part = slice(start, start + size)
         yield np.asarray(z[part]), *(None if one is None else one[part] for one in beside)
-        if file is not None:
-            file.madvise(mmap.MADV_DONTNEED)
+        release(z)
 
 
 def as_labelled_rows(

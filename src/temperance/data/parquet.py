@@ -134,28 +134,23 @@ class ParquetBlocks:
                 batch = next(read, None)
                 if batch is None:
                     break
-                columns = {key: self._plain(batch[key]) for key in batch.schema.names}
+                columns = {key: batch[key] for key in batch.schema.names}
+                for key, column in columns.items():
+                    if self._arrow.types.is_dictionary(column.type):  # numbers of values
+                        columns[key] = column.dictionary_decode()
             for key, column in columns.items():
                 if column.null_count:
                     row = start + column.is_null().index(self._arrow.scalar(True)).as_py()
                     raise InputError(f"{part.name}, row {row}, column {key} must not be empty.")
             if len(batch):
-                yield self._logits(columns, len(batch)), {key: columns[key] for key in extras}
+                z = np.empty((len(batch), len(self.columns)), self.dtype)
+                for k, key in enumerate(self.columns):
+                    z[:, k] = columns[key].to_numpy(zero_copy_only=False)
+                yield z, {key: columns[key] for key in extras}
             start += len(batch)
         if start != part.n and part.schema is not None:
             msg = f"{part.name} must hold the {part.n:,} rows that it announces. It holds {start:,}"
             raise InputError(f"{msg}: it is damaged, or was changed while it was read.")
-
-    def _plain(self, column: Any) -> Any:
-        """Return a column of values, not of numbers of values."""
-        is_encoded = self._arrow.types.is_dictionary(column.type)
-        return column.dictionary_decode() if is_encoded else column
-
-    def _logits(self, columns: dict[str, Any], n: int) -> NDArray[Any]:
-        z = np.empty((n, len(self.columns)), self.dtype)
-        for k, column in enumerate(self.columns):
-            z[:, k] = columns[column].to_numpy(zero_copy_only=False)
-        return z
 
     def _kind(self, part: Part, column: str) -> np.dtype[Any]:
         """Return the dtype of a column that must hold numbers."""

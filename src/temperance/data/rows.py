@@ -5,10 +5,10 @@ An array may be NumPy, a memory map, torch or of any Array API library; it is re
 
 from __future__ import annotations
 
-import itertools
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast, final
 
 import numpy as np
@@ -21,7 +21,6 @@ from temperance._core.threads import THREADED_ELEMENTS, in_threads, n_threads
 
 MULTIPLE = 64  # rows per block are a multiple of this
 BLOCK = 1 << 17  # elements of a block: few calls, and working copies that stay in the cache
-MAPPED_BYTES = 1 << 25  # bytes of a file that a pass leaves mapped
 ROWS_PER_RELEASE = 16  # rows of a sample that are read before their pages are given back
 
 Totals = tuple[Any, ...]
@@ -61,15 +60,21 @@ class Block(NamedTuple):
                 )
         return self._replace(logits=z)
 
+    def checked(
+        self, classes: Sequence[object] | None, start: int, name: str, labels: str = "labels"
+    ) -> Block:
+        """Return the same rows, checked but for the logits' values; ``start`` as of `masked`."""
+        z, y, w = checks.check_logits(self.logits, name), self.labels, self.weight
+        n, k = (int(size) for size in z.shape)
+        if y is not None:
+            y = checks.check_labels(y, n, k, checks.names_for(y, classes), labels, start)
+        return Block(z, y, None if w is None else checks.check_weights(w, n, start))
+
     def copy(self) -> Block:
         """Return the same rows in memory of their own."""
         xp = namespace(self.logits)
-        y, w = self.labels, self.weight
-        return Block(
-            xp.asarray(self.logits, copy=True),
-            None if y is None else y.copy(),
-            None if w is None else w.copy(),
-        )
+        y, w = (None if column is None else column.copy() for column in self[1:])
+        return Block(xp.asarray(self.logits, copy=True), y, w)
 
 
 def joined(blocks: list[Block]) -> Block:
@@ -85,6 +90,11 @@ def joined(blocks: list[Block]) -> Block:
 
 
 Statistic = Callable[[Block], Totals]
+
+
+def nothing(_: Block) -> Totals:
+    """Return no sums: a statistic of a pass that only checks and counts."""
+    return ()
 
 
 class Rows(ABC):
@@ -228,33 +238,28 @@ class MappedRows(Rows):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the rows, mapped."""
-        return map(_Through(self.function), self.rows.blocks())
+        return map(partial(_through, self.function), self.rows.blocks())
 
     def reduce(self, statistic: Callable[[Block], S]) -> S:
         """Map and sum where the rows are."""
-        through = _Through(self.function)
+        function = self.function  # the statistic may travel; the rows stay here
         self.passes += 1
-        return self.rows.reduce(lambda block: statistic(through(block)))
+        return self.rows.reduce(lambda block: statistic(_through(function, block)))
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Map the rows that are taken."""
         self.passes += 1
-        return _Through(self.function)(self.rows.take(index))
+        return _through(self.function, self.rows.take(index))
 
     def thin_by(self, stride: int) -> Rows:
         """Map some of the rows."""
         return MappedRows(self.rows.thin_by(stride), self.function)
 
 
-class _Through(NamedTuple):
-    """From a block to the same block with a function of its logits."""
-
-    function: Callable[[Array], Array]
-
-    def __call__(self, block: Block) -> Block:
-        mapped = self.function(block.logits)
-        checks.check_mapped(block.logits, mapped)
-        return block._replace(logits=mapped)
+def _through(function: Callable[[Array], Array], block: Block) -> Block:
+    mapped = function(block.logits)
+    checks.check_mapped(block.logits, mapped)
+    return block._replace(logits=mapped)
 
 
 # ------------------------------------------------------------------------ rows of an array
@@ -285,7 +290,7 @@ class ArrayRows(Rows):
         self.soft = labels is not None and labels.ndim == 2
         self.passes = 0
         self._name = name
-        self._file = file_of(self.logits)
+        self._in_file = file_of(self.logits) is not None
         self._checked, self._indexed = checked, checked or indexed  # values; those of labels
         self._masks = False  # whether blocks hold -inf
 
@@ -317,7 +322,6 @@ class ArrayRows(Rows):
         check = None if self._checked else checks.BlockCheck(self._name)
         n, labels = self.n, self.labels if check_labels else self._labels
         whole = Block(self.logits, labels, self.weight)
-        release = self._releaser(size)
         for start in range(0, n, size):
             block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
             if self._masks:
@@ -329,11 +333,10 @@ class ArrayRows(Rows):
                     block = block.masked(self._name, start)
                     check.see(block.logits, values=check_values)
                     self._masks = True
-                    if self._file is None:
+                    if not self._in_file:
                         self.logits = checks.masked(self.logits, self._name)
             yield block
-            if release is not None:
-                release()
+            release(self.logits)
         if check is not None:
             check.finish(self.n_classes)
             self._checked = self._checked or check_values
@@ -376,14 +379,14 @@ class ArrayRows(Rows):
 
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
-        held = is_numpy(self.logits) and self._file is None
+        held = is_numpy(self.logits) and not self._in_file
         large = self.n * self.n_classes > THREADED_ELEMENTS
         return n_threads() if held and large else 1
 
     def take(self, index: NDArray[np.int64]) -> Block:
         """Return the given rows: where the array is in memory, without going through it."""
         outside = len(index) > 0 and int(index.max()) >= self.n
-        if outside or not is_numpy(self.logits) or self._file is not None:
+        if outside or not is_numpy(self.logits) or self._in_file:
             return super().take(index)
         if not self._checked:
             for _ in self.blocks():
@@ -399,40 +402,29 @@ class ArrayRows(Rows):
     def thin_by(self, stride: int) -> Rows:
         """Return every ``stride``-th row: a view, or of a file that is mapped a copy."""
         whole = Block(self.logits, self.labels, self.weight)
-        release = self._releaser(self.n)
-        if release is None:
-            thin = whole.pick(slice(None, None, stride))
-        else:  # rows far apart each bring in up to 2 MB around them
+        if self._in_file:  # rows far apart each bring in up to 2 MB around them
             parts: list[Block] = []
-            for start in range(0, self.n, ROWS_PER_RELEASE * stride):
-                part = whole.pick(
-                    slice(start, min(start + ROWS_PER_RELEASE * stride, self.n), stride)
-                )
-                parts.append(part.copy())
-                release()
+            size = ROWS_PER_RELEASE * stride
+            for start in range(0, self.n, size):
+                part = slice(start, min(start + size, self.n), stride)
+                parts.append(whole.pick(part).copy())
+                release(self.logits)
             thin = joined(parts)
+        else:
+            thin = whole.pick(slice(None, None, stride))
         if self._masks:
             thin = thin.masked(self._name)
         return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
 
-    def _releaser(self, size: int) -> Callable[[], None] | None:
-        """Return a function to call after each block of a mapped file; None for other arrays.
 
-        Pages that have been read count as memory of the process for as long as the file is mapped,
-        so now and then the pages are given back to the system, whose own cache may keep them.
-        """
-        file = self._file
-        if file is None:
-            return None
-        row = max(abs(self.logits.strides[0]), self.n_classes * self.logits.itemsize)
-        every = max(1, MAPPED_BYTES // (row * size))
-        calls = itertools.count(1)
+def release(array: Array) -> None:
+    """Give the pages of a mapped file back to the system, whose own cache may keep them.
 
-        def release() -> None:
-            if next(calls) % every == 0:
-                file.madvise(mmap.MADV_DONTNEED)
-
-        return release
+    Pages that have been read count as memory of the process as long as the file is mapped.
+    """
+    file = file_of(array)
+    if file is not None:
+        file.madvise(mmap.MADV_DONTNEED)
 
 
 def file_of(array: Array) -> mmap.mmap | None:

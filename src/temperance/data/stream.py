@@ -7,7 +7,6 @@ block, or one of the user's where that is larger, is in memory at a time.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast, final
 
@@ -16,7 +15,7 @@ import numpy as np
 from temperance._core import checks
 from temperance._core.arrays import as_array, host_view
 from temperance._core.checks import InputError
-from temperance.data.rows import ArrayRows, Block, Rows, Totals, file_of, joined, rows_per_block
+from temperance.data.rows import ArrayRows, Block, Rows, joined, nothing, release, rows_per_block
 
 KEPT_ELEMENTS = 1 << 20  # elements of the rows that are kept from the first pass, for a first guess
 
@@ -59,7 +58,7 @@ class StreamRows(Rows):
     def n(self) -> int:
         """Return the number of rows; where it is not known, this takes a pass."""
         if self._n is None:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         return self._n or 0
 
     def _n_blocks(self) -> int:
@@ -99,7 +98,7 @@ class StreamRows(Rows):
     def thin_by(self, stride: int) -> Rows:
         """Return rows that were kept from the first pass; more of them take another pass."""
         if self._sample is None:
-            self.reduce(_nothing)
+            self.reduce(nothing)
         thin = None if self._sample is None else self._sample.thin_by(stride)
         if thin is None:  # more than was kept
             thin = self.take(np.arange(0, self.n, stride))
@@ -114,29 +113,22 @@ class StreamRows(Rows):
             if block is not None:
                 start += block.n
                 yield block
-                if (file := file_of(block.logits)) is not None:
-                    file.madvise(mmap.MADV_DONTNEED)  # pages that were read: see ArrayRows
+                release(block.logits)
 
     def _read(self, item: Any, start: int) -> Block | None:
         z, y, w = _columns(item, self._name)
         if _is_empty(z):
             return None
         z = checks.check_logits(z, self._name)
-        n, k = (int(size) for size in z.shape)
         first = (self.n_classes, self.labelled, self._weighted)
-        form = (k, y is not None, w is not None)
+        form = (int(z.shape[1]), y is not None, w is not None)
         if form != first:
             raise InputError(
                 f"blocks must be alike: of {_form(*first)}, as the first is. Got one of "
                 f"{_form(*form)}."
             )
-        return Block(
-            host_view(z),
-            None
-            if y is None
-            else checks.check_labels(y, n, k, checks.names_for(y, self._classes), start=start),
-            None if w is None else checks.check_weights(w, n, start),
-        )
+        block = Block(z, y, w).checked(self._classes, start, self._name)
+        return block._replace(logits=host_view(block.logits))
 
 
 def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
@@ -144,10 +136,6 @@ def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
     while read:
         yield read.pop(0)
     yield from items
-
-
-def _nothing(_: Block) -> Totals:
-    return ()
 
 
 def _columns(item: Any, name: str) -> tuple[Any, Any, Any]:

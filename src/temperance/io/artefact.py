@@ -273,8 +273,5 @@ def _from_safetensors(data: bytes) -> tuple[Facts, Tensors]:
     return facts, tensors
 
 
-# -------------------------------------------------------------------------------------- files
-
-
 def _refuse(path: object, reason: str) -> InputError:
     return InputError(f"the file {shown_path(path)} cannot be loaded: it {reason.rstrip('.')}.")

@@ -22,8 +22,17 @@ from temperance._core.checks import InputError
 from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
-from temperance.io.columns import as_they_stand, beside, count_in_front, held_in, kept, prefix_of
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import (
+    Content,
+    Keep,
+    Table,
+    as_they_stand,
+    beside,
+    count_in_front,
+    held_in,
+    kept,
+    prefix_of,
+)
 
 
 def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
@@ -86,9 +95,8 @@ def _lines(reader: Any, name: str) -> Iterator[list[str]]:
 
 
 def _bad_cell(name: str, line: int, columns: list[str], cells: tuple[str, ...]) -> InputError:
-    column, cell = next(
-        pair for pair in zip(columns, cells, strict=True) if not _is_number(pair[1])
-    )
+    pairs = zip(columns, cells, strict=True)
+    column, cell = next(pair for pair in pairs if not _is_number(pair[1]))
     shown = "an empty cell" if not cell.strip() else f"{cell[:40]!a}"
     return InputError(f"{name}, line {line}, column {column} must be a number. Got {shown}.")
 

@@ -18,11 +18,10 @@ from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
 from temperance.data.convert import logits_of
 from temperance.io.atomic import replacing
-from temperance.io.columns import first_difference, shown_name
 from temperance.io.csv import read_csv, write_csv
 from temperance.io.npy import read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, difference
 from temperance.io.tensors import read_safetensors, write_safetensors
 
 FORMATS = {
@@ -76,7 +75,14 @@ def _named(
 ) -> dict[str, Any]:
     """Return what was found with the names of its columns: the file's own, else those given."""
     if classes is not None:
-        _check_same(found.get("classes", classes), classes)
+        held = [str(name) for name in found.get("classes", classes)]
+        if differs := difference(held, classes):
+            place, mine, given = differs
+            raise InputError(
+                f"classes must be the names that the file has, in their order. Class {place} is "
+                f"{mine} in the file, and {given} is given: leave --classes out, or save the file "
+                f"again."
+            )
         return found | {"classes": classes}
     if otherwise is None or "classes" in found:
         return found
@@ -87,17 +93,6 @@ def _named(
             f"{otherwise[-1]!r} that they go with. Got {shape[1]}."
         )
     return found | {"classes": otherwise}
-
-
-def _check_same(held: list[Any], given: list[str]) -> None:
-    names = [str(name) for name in held]
-    place = first_difference(names, given)
-    if place is not None:
-        mine, theirs = shown_name(names, place), shown_name(given, place)
-        raise InputError(
-            f"classes must be the names that the file has, in their order. Class {place} is {mine} "
-            f"in the file, and {theirs} is given: leave --classes out, or save the file again."
-        )
 
 
 def write(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,8 +21,7 @@ from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.files import decoding, opened
-from temperance.io.columns import array_of, spelled
-from temperance.io.table import Content, Keep, Table, check_expansion
+from temperance.io.table import Content, Keep, Table, array_of, check_expansion, spelled
 
 ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two
@@ -117,11 +117,9 @@ def _member(
 def _offset(path: Path, info: zipfile.ZipInfo) -> int:
     """Place of a member's bytes: its local header has a name and an extra field of its own."""
     with path.open("rb") as file:
-        file.seek(info.header_offset)
-        local = file.read(30)
-    return (
-        info.header_offset + 30 + sum(int.from_bytes(local[i : i + 2], "little") for i in (26, 28))
-    )
+        file.seek(info.header_offset + 26)
+        lengths = struct.unpack("<HH", file.read(4))
+    return info.header_offset + 30 + sum(lengths)
 
 
 def _header(stream: IO[bytes], name: str) -> Header:

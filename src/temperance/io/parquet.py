@@ -20,8 +20,18 @@ from numpy.typing import NDArray
 from temperance._core.checks import InputError
 from temperance._core.progress import tracked
 from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
-from temperance.io.columns import beside, count_in_front, held_in, kept, named_in, prefix_of
-from temperance.io.table import Content, Keep, Table, check_expansion
+from temperance.io.table import (
+    Content,
+    Keep,
+    Table,
+    beside,
+    check_expansion,
+    count_in_front,
+    held_in,
+    kept,
+    named_in,
+    prefix_of,
+)
 
 IN_MEMORY = 1 << 28  # bytes of logits that are held; more are mapped
 

@@ -17,24 +17,12 @@ from safetensors import safe_open
 
 from temperance._core.checks import InputError
 from temperance._core.files import check_regular, decoding, opened
-from temperance.io.columns import array_of, named_in, spelled
 from temperance.io.strict_json import parse
-from temperance.io.table import Content, Keep, Table
+from temperance.io.table import Content, Keep, Table, array_of, named_in, spelled
 
-DTYPES = {
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-    "BF16": "<u2",
-    "I8": "i1",
-    "I16": "<i2",
-    "I32": "<i4",
-    "I64": "<i8",
-    "U8": "u1",
-    "U16": "<u2",
-    "U32": "<u4",
-    "U64": "<u8",
-}
+SIZES = {"F": (2, 4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}  # bytes of a number
+DTYPES = {f"{k}{8 * size}": f"<{k.lower()}{size}" for k, sizes in SIZES.items() for size in sizes}
+DTYPES["BF16"] = "<u2"  # last: integers of 16 bits are written as U16
 TENSORS = ("logits", "labels", "prior", "groups")
 
 
@@ -48,9 +36,8 @@ def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]
         try:
             header = parse(file.read(length))
         except InputError as error:
-            raise InputError(
-                f"{path.name} must be a safetensors file. Its header {error}."
-            ) from None
+            msg = f"{path.name} must be a safetensors file. Its header {error}."
+            raise InputError(msg) from None
     metadata = header.get("__metadata__") or {}
     logits = array_of(header, content, path.name)
     names = {"logits": logits} | ({"prior": "prior"} if "prior" in header else {})

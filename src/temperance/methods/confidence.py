@@ -115,6 +115,5 @@ def match_confidence(
     """
     rows = as_rows(target_logits, name="target_logits")
     a = check_number(accuracy, "accuracy", low=1 / rows.n_classes, high=1, open_low=True)
-    return Temperature(
-        solve_confidence(draw_rows(rows, check_seed(seed)).logits, min(a, MAX_ACCURACY))
-    )
+    z = draw_rows(rows, check_seed(seed)).logits
+    return Temperature(solve_confidence(z, min(a, MAX_ACCURACY)))

@@ -48,7 +48,12 @@ def estimate_cott(
     target: NDArray[Any], prior: Floats, source: LabelledSample, temperature: float
 ) -> Interval:
     """Return the share of target rows whose cost is at most the source's threshold."""
-    weight = label_shift_weights(source.labels, prior)
+    count = np.bincount(source.labels, minlength=len(prior))
+    weight = (prior / np.maximum(count, 1))[source.labels]
+    if not weight.sum() > 0:
+        msg = "source must have rows of a class with a positive prior. It has none; give more rows."
+        raise InputError(msg)
+    weight /= weight.sum()  # q_y / π_y, with π the class shares of the labels
     correct = source.logits.argmax(axis=1) == source.labels
     mix = np.bincount(source.labels, weight, len(prior)).astype(np.float64)
     cost, mass = _transport_costs(softmax_at(source.logits, temperature), mix, weight)
@@ -66,13 +71,3 @@ def _transport_costs(p: Floats, mix: Floats, weight: Floats) -> tuple[Floats, Fl
     mass = solve_transport(p, mix, weight).shares * weight[:, None]
     some = mass > NO_MASS * weight[:, None]
     return 1 - p[some], mass[some]
-
-
-def label_shift_weights(labels: NDArray[np.int64], prior: Floats) -> Floats:
-    """Return weights q_y / π_y that sum to 1, with π the class shares of the labels."""
-    count = np.bincount(labels, minlength=len(prior))
-    weight = (prior / np.maximum(count, 1))[labels]
-    if not weight.sum() > 0:
-        msg = "source must have rows of a class with a positive prior. It has none; give more rows."
-        raise InputError(msg)
-    return weight / weight.sum()

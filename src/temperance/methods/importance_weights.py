@@ -70,13 +70,10 @@ def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Floats:
 
 def _check_features(features: object, n_target: int, n_source: int) -> tuple[Floats, Floats]:
     pair = cast("tuple[object, ...]", features) if isinstance(features, (tuple, list)) else ()
-    target, source = (_as_table(f) for f in pair) if len(pair) == 2 else (np.empty(0), np.empty(0))
-    rows = (target.shape[:1], source.shape[:1])
-    if (
-        rows != ((n_target,), (n_source,))
-        or target.shape[1:] != source.shape[1:]
-        or not source.size
-    ):
+    found = [as_numbers(one) for one in pair] if len(pair) == 2 else [None, None]
+    target, source = (np.empty(0) if x is None else to_numpy(x).astype(np.float64) for x in found)
+    alike = target.shape[1:] == source.shape[1:] and source.size > 0
+    if not alike or (target.shape[:1], source.shape[:1]) != ((n_target,), (n_source,)):
         raise InputError(
             f"features must be a pair of arrays with {n_target} target rows and {n_source} source "
             f"rows of one shape. Got shapes {target.shape} and {source.shape}."
@@ -85,9 +82,3 @@ def _check_features(features: object, n_target: int, n_source: int) -> tuple[Flo
     check_finite(target, "target features")
     check_finite(source, "source features")
     return target, source
-
-
-def _as_table(features: object) -> Floats:
-    """Return features in float64; an empty array where the features are not numbers."""
-    x = as_numbers(features)
-    return np.empty(0) if x is None else to_numpy(x).astype(np.float64)

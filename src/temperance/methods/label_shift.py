@@ -79,7 +79,9 @@ def estimate_prior(
     share = np.bincount(y, minlength=p.shape[1]) / len(y)
     if method == "em":
         return _em(p, share)
-    c, mean = _joint(ps, y), p.mean(axis=0)
+    c, mean = np.zeros((p.shape[1], p.shape[1])), p.mean(axis=0)
+    np.add.at(c.T, y, ps)
+    c /= len(y)  # C_jk = mean over source rows of p_j 1{y = k}
     w = _least_squares(c, mean) if method == "bbse" else _rlls(c, mean, len(y))
     q = np.maximum(w, 0) * share
     return q / q.sum() if q.sum() > 0 else share
@@ -112,13 +114,6 @@ def _em(p: Floats, share: Floats) -> Floats:
         if done:
             break
     return q
-
-
-def _joint(ps: Floats, y: NDArray[np.int64]) -> Floats:
-    """Return C_jk = mean over source rows of p_j 1{y = k}."""
-    c = np.zeros((ps.shape[1], ps.shape[1]))
-    np.add.at(c.T, y, ps)
-    return c / len(y)
 
 
 def _least_squares(c: Floats, b: Floats) -> Floats:

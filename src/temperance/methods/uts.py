@@ -169,7 +169,11 @@ class Shortfall:
     ) -> Shortfall:
         """Return the shortfall; ``shrink_to`` tames the sampling noise of fewer rows than that."""
         if counts is None:
-            counts = rows.reduce(count_predictions)[0]
+            (counts,) = rows.reduce(
+                lambda block: (
+                    np.bincount(to_numpy(block.logits).argmax(axis=1), minlength=len(q)),
+                )
+            )
         n = int(counts.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(q > 0, counts / (n * q), np.inf)
@@ -195,12 +199,6 @@ def _shrinkage(ratio: Floats, q: Floats, n: int, size: int) -> float:
     noise = float(np.mean((1 - q[here]) / q[here])) / n
     true = max(0.0, seen - noise)
     return min(1.0, np.sqrt((true + noise * n / size) / seen)) if seen > 0 else 1.0
-
-
-def count_predictions(block: Block) -> tuple[NDArray[np.int64]]:
-    """Return the number of rows predicted as each class."""
-    z = to_numpy(block.logits)
-    return (np.bincount(z.argmax(axis=1), minlength=z.shape[1]),)
 
 
 def _held_odds(rows: Rows) -> tuple[Floats, NDArray[np.int64]] | None:

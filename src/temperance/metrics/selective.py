@@ -92,7 +92,7 @@ def aurc(
     >>> round(tp.metrics.aurc(z, [1, 1, 0, 1]), 6)  # (0 + 0 + 1/3 + 1/4) / 4
     0.145833
     """
-    return area(curve_of(gather(as_labelled_rows(logits, labels, sample_weight, classes=classes))))
+    return area(risk_coverage(logits, labels, sample_weight, classes=classes))
 
 
 def excess_aurc(
@@ -119,9 +119,7 @@ def excess_aurc(
     >>> round(tp.metrics.excess_aurc(z, [1, 1, 0, 1]), 6)  # .145833 - (1/4 + 3/4 log 3/4)
     0.111595
     """
-    return excess(
-        curve_of(gather(as_labelled_rows(logits, labels, sample_weight, classes=classes)))
-    )
+    return excess(risk_coverage(logits, labels, sample_weight, classes=classes))
 
 
 def curve_of(o: Outcomes) -> RiskCoverage:

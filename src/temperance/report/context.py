@@ -88,19 +88,13 @@ def _class_mix(facts: dict[str, Any]) -> dict[str, Any]:
     shown = sorted(apart[:CLASSES_LISTED])
     rest = apart[CLASSES_LISTED:]
     top = max([*(prior[k] for k in shown), *(predicted[k] for k in shown), 1e-9])
+    mixes = {"prior": prior, "predicted": predicted, "after": after}
     rows = [
-        {
-            "name": facts["classes"][k],
-            "prior": prior[k],
-            "predicted": predicted[k],
-            "after": after[k],
-        }
-        for k in shown
+        {"name": facts["classes"][k]} | {name: mix[k] for name, mix in mixes.items()} for k in shown
     ]
     others = None
     if rest:
-        sums = [sum(values[k] for k in rest) for values in (prior, predicted, after)]
-        others = dict(zip(("prior", "predicted", "after"), sums, strict=True)) | {"n": len(rest)}
+        others = {name: sum(mix[k] for k in rest) for name, mix in mixes.items()} | {"n": len(rest)}
     return {"rows": rows, "others": others, "top": top, "known": known}
 
 
@@ -186,21 +180,15 @@ def risk_chart(facts: dict[str, Any], max_error: float) -> RiskChart | None:
     ]
     answered = shares("share of the rows answered, the surest first")
     places = [min(range(len(coverage)), key=lambda i: abs(coverage[i] - c)) for c in LISTED]
-    rows = [
-        (
-            texts.percent(coverage[i]),
-            texts.percent(curves["risk_before"][i]),
-            texts.between((after[i], low[i], high[i])),
-        )
-        for i in places
-    ]
+    share, before = ([texts.percent(v) for v in c] for c in (coverage, curves["risk_before"]))
+    wrong = [texts.between(interval) for interval in zip(after, low, high, strict=True)]
+    rows = [(share[i], before[i], wrong[i]) for i in places]
     kept = [i for i, end in enumerate(high) if end <= max_error]
     decision = "answer no row by the model alone"
     if kept:
         i = kept[-1]
-        share, wrong = texts.percent(coverage[i]), texts.between((after[i], low[i], high[i]))
-        which = "all rows" if coverage[i] > 0.999 else f"the surest {share} of the rows"
-        decision = f"answer {which}: {wrong} of these answers are estimated to be wrong"
+        which = "all rows" if coverage[i] > 0.999 else f"the surest {share[i]} of the rows"
+        decision = f"answer {which}: {wrong[i]} of these answers are estimated to be wrong"
     drawn = plot(answered, shares(high=top), marks, RISK)
     words = f"To have at most {100 * max_error:g}% wrong answers, {decision}."
     return RiskChart(drawn, LINES, rows, words)

@@ -41,6 +41,7 @@ __all__ = [
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
 ]
+LOOKS = ((BEFORE, "-"), (AFTER, "--"))  # of lines before and after a map
 
 
 def __dir__() -> list[str]:
@@ -160,11 +161,8 @@ class ReliabilityDisplay(Display):
         columns = self.frame()
         curve, peak = columns.pop("curve"), columns["density"].max()
         ax.plot([0, 1], [0, 1], color=style.ink(), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-        for (name, error), look in zip(
-            self._errors.items(), ((BEFORE, "-"), (AFTER, "--")), strict=False
-        ):
+        for (name, error), (color, dash) in zip(self._errors.items(), LOOKS, strict=False):
             x, accuracy, low, high, density = (v[curve == name] for v in columns.values())
-            color, dash = look
             ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
             # The density stands on the axis, a fifth of the diagram high.
             ax.fill_between(x, 0, 0.2 * density / peak, color=color, alpha=0.3, linewidth=0)
@@ -246,10 +244,8 @@ class ConfidenceDisplay(Display):
         if "source" in columns:
             source = columns.pop("source")
             ax.stairs(source, edges, color=SOURCE, fill=True, alpha=0.35, label="source")
-        for (name, share), look in zip(
-            columns.items(), ((BEFORE, "-"), (AFTER, "--")), strict=False
-        ):
-            ax.stairs(share, edges, color=look[0], linestyle=look[1], linewidth=1.6, label=name)
+        for (name, share), (color, dash) in zip(columns.items(), LOOKS, strict=False):
+            ax.stairs(share, edges, color=color, linestyle=dash, linewidth=1.6, label=name)
         ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of rows")
         ax.legend(loc="upper left")
 
@@ -286,9 +282,8 @@ class ClassMixDisplay(Display):
         ax.barh(y, predicted[shown], 0.62, color=BEFORE, alpha=0.55, label="predicted")
         ax.plot(after[shown], y, "D", color=AFTER, markersize=4, label="calibrated")
         if "prior" in columns:
-            ax.plot(
-                columns["prior"][shown], y, "|", color=style.ink(), markersize=11, label="prior"
-            )
+            prior = columns["prior"][shown]
+            ax.plot(prior, y, "|", color=style.ink(), markersize=11, label="prior")
         ax.set_yticks(y, [style.short(names[i]) for i in shown])
         ax.invert_yaxis()
         rest = f", {len(shown)} of {len(names)} classes" if len(names) > len(shown) else ""

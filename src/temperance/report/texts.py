@@ -168,11 +168,8 @@ def _worse(audit: dict[str, Any]) -> list[str]:
 def subject(calibration: Calibration) -> str:
     """Return in one line what a report is about: how many rows, compared with what."""
     facts = calibration.details
-    source = (
-        f"compared with {facts['n_source']:,} labelled rows from before the shift"
-        if facts["n_source"]
-        else "without labelled rows from before the shift"
-    )
+    known = f"compared with {facts['n_source']:,}" if facts["n_source"] else "without"
+    source = f"{known} labelled rows from before the shift"
     n = facts["n_labelled"]
     labels = f" Labels of {n:,} target row{'' if n == 1 else 's'} were used." if n else ""
     return f"{facts['n_target']:,} rows without labels, {source}.{labels}"

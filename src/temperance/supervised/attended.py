@@ -69,10 +69,8 @@ def fit_attended(
     def values(betas: Floats) -> Floats:
         return rows.reduce(lambda block: attended_loss(block, betas, threshold, form))[0]
 
-    return Temperature(
-        1
-        / search_in_scale(values, centre / MAX_TEMPERATURE_RATIO, centre * MAX_TEMPERATURE_RATIO).x
-    )
+    ends = centre / MAX_TEMPERATURE_RATIO, centre * MAX_TEMPERATURE_RATIO
+    return Temperature(1 / search_in_scale(values, *ends).x)
 
 
 def attended_loss(block: Block, betas: Floats, threshold: float, form: str) -> Totals:

@@ -102,11 +102,9 @@ class Likelihood:
             )
         self.mass = float(counts.sum())
         self.frequencies = counts / self.mass
-        self.bias = (
-            np.zeros(rows.n_classes)
-            if penalty
-            else np.log(counts / (predicted + LEAST_CLASS_WEIGHT))
-        )
+        self.bias = np.zeros(rows.n_classes)
+        if not penalty:
+            self.bias = np.log(counts / (predicted + LEAST_CLASS_WEIGHT))
 
     def diagonal_curvature(self) -> Floats:
         """Return the curvature at the start in (gain, bias) of each class: one pass."""

@@ -69,10 +69,7 @@ def are_separated(
     ambiguous between classes that are more likely than ``doubt``.
     """
     gain, bias = unpack(x)
-    totals: tuple[Extremes, Pairs] = rows.reduce(
-        lambda block: _look(block, gain, bias, unit, doubt)
-    )
-    scores, pairs = totals
+    scores, pairs = rows.reduce(lambda block: _look(block, gain, bias, unit, doubt))
     of_its_own = len(x) >= 2 * len(bias)  # each class has a gain that others do not share
     if of_its_own and bool(np.any(scores.low > scores.high)):
         return True

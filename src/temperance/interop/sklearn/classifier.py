@@ -14,7 +14,6 @@ map to its scores. Scores become logits in one of three ways, the first that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self, cast, final
 
 import numpy as np
@@ -101,7 +100,10 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             the maps that are plausible without labels.
         """
         classes = self._check_estimator()
-        source = None if self.source is None else _check_pair(self.source)
+        source = cast("Any", self.source)
+        if source is not None and (not isinstance(source, (tuple, list)) or len(source) != 2):
+            kind = type(source).__name__
+            raise InputError(f"source must be a pair (X, y) of features and labels. Got {kind}.")
         parts = [X] if source is None else [X, source[0]]
         method, least, scores = _choose_scores(self.estimator, parts, len(classes))
         logits = [_as_logits(s, method, least) for s in scores]
@@ -118,7 +120,7 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Floats:
         """Return calibrated probabilities, one column for each of ``classes_``."""
         logits = self._logits(X)
-        return cast("Floats", self.calibration_.map.predict_proba(logits))
+        return self.calibration_.map.predict_proba(logits)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, after calibration."""
@@ -222,13 +224,6 @@ def _as_logits(scores: Floats, method: str, least: float) -> Floats:
     if method == "predict_log_proba":
         return np.maximum(wide, np.log(least))
     return np.log(np.maximum(wide, least))
-
-
-def _check_pair(source: object) -> Sequence[Any]:
-    if not isinstance(source, (tuple, list)) or len(cast("list[Any]", source)) != 2:
-        msg = f"source must be a pair (X, y) of features and labels. Got {type(source).__name__}."
-        raise InputError(msg)
-    return cast("Sequence[Any]", source)
 
 
 def _labelled_rows(

@@ -102,7 +102,12 @@ def collect_logits(
             pieces.append((_to_cpu(z), None if y is None else _to_cpu(y)))
             if hook is not None:
                 seen.append(_to_cpu(hook.take(z)))
-    _check_sizes([z for z, _ in pieces])
+    sizes = {tuple(z.shape[1:]) for z, _ in pieces}
+    if len(sizes) > 1:
+        raise InputError(
+            f"model must return logits of one size to be collected. Got sizes {sorted(sizes)}; use "
+            f"dense_logits(stream_logits(model, loader)), which flattens each batch."
+        )
     logits = torch.cat([z for z, _ in pieces])
     if logits.ndim == 2 and logits.shape[1] == 2 and not logits[:, 0].any():
         check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
@@ -175,7 +180,9 @@ class LogitStream:
             _check_form(form, first, i)
             if z.ndim < 3 and is_one_logit(z):
                 z = two_columns(z)
-                labels = None if labels is None else _integral(labels)
+                if labels is not None and labels.is_floating_point():  # of a binary cross-entropy
+                    whole = labels.to(torch.int64)
+                    labels = whole if bool((whole == labels).all()) else labels
             yield z, labels
         if first is None:
             raise InputError("loader must yield at least one batch. Got none; was it used up?")
@@ -222,34 +229,16 @@ def _as_labels(y: Any, z: Tensor, batch: int) -> Tensor:
 
 def _check_form(form: tuple[Any, bool], first: tuple[Any, bool], batch: int) -> None:
     if form[0] != first[0]:
+        shape, before = (f"(n, {k[0]})" if k else "(n,)" for k in (form[0], first[0]))
         raise InputError(
             f"model must return the same number of classes for every batch. Batch {batch} has "
-            f"shape {_shape(form[0])} after {_shape(first[0])}; does it squeeze a batch of one row?"
+            f"shape {shape} after {before}; does it squeeze a batch of one row?"
         )
     if form[1] != first[1]:
         raise InputError(
             f"loader must yield labels with every batch or with none. Batch {batch} has "
             f"{'labels' if form[1] else 'none'}, unlike the first."
         )
-
-
-def _shape(classes: tuple[int, ...]) -> str:
-    return f"(n, {classes[0]})" if classes else "(n,)"
-
-
-def _check_sizes(logits: list[Tensor]) -> None:
-    sizes = {tuple(z.shape[1:]) for z in logits}
-    if len(sizes) > 1:
-        raise InputError(
-            f"model must return logits of one size to be collected. Got sizes {sorted(sizes)}; use "
-            f"dense_logits(stream_logits(model, loader)), which flattens each batch."
-        )
-
-
-def _integral(y: Tensor) -> Tensor:
-    """Return labels 0.0 and 1.0 of a binary cross-entropy as integers, other labels unchanged."""
-    whole = y.to(torch.int64)
-    return whole if y.is_floating_point() and bool((whole == y).all()) else y
 
 
 # ---------------------------------------------------- features: what the last layer is given

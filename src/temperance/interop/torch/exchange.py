@@ -101,7 +101,13 @@ def find_logits(output: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
         tensors = [key for key, value in output.items() if isinstance(value, Tensor)]
         keys = [key for key in LOGITS_KEYS if key in tensors] or tensors
         if len(keys) == 1 or (keys and keys[0] in LOGITS_KEYS):
-            return output[keys[0]], lambda z: _with_item(output, keys[0], z)
+
+            def put_item(z: Tensor) -> Any:
+                other: Any = copy.copy(output)  # outputs are dicts of some kind
+                other[keys[0]] = z
+                return other
+
+            return output[keys[0]], put_item
     if isinstance(output, (tuple, list)):
         losses = [isinstance(entry, Tensor) and entry.ndim == 0 for entry in output]
         if False in losses:  # a loss may come first
@@ -122,12 +128,6 @@ def _with_logits(output: Any, z: Tensor) -> Any:
         return dataclasses.replace(output, logits=z)  # pyright: ignore[reportArgumentType]
     other = copy.copy(output)
     other.logits = z
-    return other
-
-
-def _with_item(output: Mapping[Any, Any], key: Any, z: Tensor) -> Any:
-    other = copy.copy(output)
-    other[key] = z  # pyright: ignore[reportIndexIssue] - outputs are dicts of some kind
     return other
 
 
@@ -155,8 +155,7 @@ def to_device(batch: Any, device: torch.device | None) -> Any:
     if isinstance(batch, Mapping):
         return {key: to_device(value, device) for key, value in batch.items()}
     if isinstance(batch, (tuple, list)):
-        moved = [to_device(value, device) for value in batch]
-        return _as(batch, moved)
+        return _as(batch, [to_device(value, device) for value in batch])
     return batch
 
 

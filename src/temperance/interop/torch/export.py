@@ -56,10 +56,8 @@ def export_onnx(module: CalibratedModule, path: Path, example: Any) -> None:
     """Export, load back into onnxruntime and verify; see `CalibratedModule.export_onnx`."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
-            raise ModuleNotFoundError(
-                f"export_onnx needs {package}: pip install 'temperance[onnx]'",
-                name=package,
-            )
+            msg = f"export_onnx needs {package}: pip install 'temperance[onnx]'"
+            raise ModuleNotFoundError(msg, name=package)
     import onnxruntime
 
     call = _call(module, example)

@@ -58,9 +58,8 @@ class CalibratedModule(nn.Module):
     def __init__(self, model: nn.Module, map: Map | Calibration, *, axis: int = 1) -> None:  # noqa: A002
         super().__init__()
         if not isinstance(model, nn.Module):
-            raise InputError(
-                f"model must be a torch.nn.Module. Got {type(model).__name__} instead."
-            )
+            got = type(model).__name__
+            raise InputError(f"model must be a torch.nn.Module. Got {got} instead.")
         fitted = map.map if isinstance(map, Calibration) else map
         if not isinstance(fitted, Map):
             raise InputError(
@@ -109,8 +108,10 @@ class CalibratedModule(nn.Module):
                 f"model must return {at['bias'].shape[0]} classes, as the map was fitted for. Got "
                 f"{z.shape[-1]} instead."
             )
-        if self.kind == "matrix":
-            with _full_precision(z.device.type):
+        if self.kind == "matrix":  # autocast would run the product in half precision
+            device = z.device.type
+            half = torch.is_autocast_enabled(device)
+            with torch.autocast(device, enabled=False) if half else nullcontext():
                 return functional.linear(z, at["weight"], at["bias"])
         scaled = z * at["scale"] if self.kind == "vector" else z / at["temperature"]
         return scaled + at["bias"] if "bias" in at else scaled
@@ -173,9 +174,3 @@ def _placed(buffer: Tensor, device: torch.device | None) -> Tensor:
         buffer = buffer.float()
     empty = buffer.is_meta and device is not None
     return torch.empty_like(buffer, device=device) if empty else buffer.to(device)
-
-
-def _full_precision(device: str) -> Any:
-    """Switch autocast off: it would run the matrix product in half precision."""
-    on = torch.is_autocast_enabled(device)
-    return torch.autocast(device, enabled=False) if on else nullcontext()
