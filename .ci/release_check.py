@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 25_000_000
+DRAW = "from PIL import Image; Image.radial_gradient('L').convert('RGB').save('picture.png')"
 
 # Folder, import name, files that must be inside, and a command for an environment of its own.
 DISTRIBUTIONS = {
@@ -29,20 +30,20 @@ DISTRIBUTIONS = {
         ROOT / "lab",
         {"reproduce/reported.json"},
         "",
-        ["temperance-lab", "--help"],
+        ["temperance-lab", "reproduce", "cost", "--quick"],
     ),
     "temperance_skin_lesion": (
         ROOT / "apps" / "skin_lesion",
         {"weights/LICENSE.md", "weights/model.json", "web/templates/base.html"},
         "",
-        ["temperance-skin-lesion", "--help"],
+        ["temperance-skin-lesion", "predict", "--data", "record", "picture.png"],
     ),
 }
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, cwd: str | None = None) -> None:
     """Run a command, or stop with what it wrote."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)  # noqa: S603
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
 
@@ -83,7 +84,9 @@ def install_and_run(wheel: Path, extra: str, command: list[str], built: Path) ->
         if not wheel.name.startswith("temperance-"):
             run(*pip, "torch==2.13.0")  # first and pinned, as everywhere
         run(*pip, f"{wheel}{extra}")
-        run(f"{place}/bin/{command[0]}", *command[1:])
+        if "picture.png" in command:
+            run(f"{place}/bin/python", "-c", DRAW, cwd=place)
+        run(f"{place}/bin/{command[0]}", *command[1:], cwd=place)
 
 
 def main(built: Path) -> None:

@@ -18,7 +18,7 @@ LABELLED = scenes.LABELLED
 
 settings = scenes.what_users_know
 NAMES = [name for name, _ in settings(scenes.shifted(k=5, n=50))]
-WITH_SOURCE = ["mix and source", "rough mix", "no mix", "all"]
+WITH_SOURCE = ["mix and source", "rough mix", "no mix", "source and labels", "all"]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,17 @@ def test_masks_of_any_size(scene, name):
         assert numbers(other) == pytest.approx(numbers(found[0]), abs=1e-6)
 
 
+def shuffled(s):
+    """Return the scene with the rows of target and source in another order."""
+    rng = np.random.default_rng(4)
+    rest = LABELLED + rng.permutation(len(s.target) - LABELLED)
+    rows, old = np.r_[rng.permutation(LABELLED), rest], rng.permutation(len(s.source[1]))
+    source = s.source[0][old], s.source[1][old]
+    return replace(s, target=s.target[rows], labels=s.labels[rows], source=source)
+
+
 FORMS = {
+    "another order of the rows": shuffled,
     "a constant per row": lambda s: changed(
         s, lambda z: z + np.random.default_rng(0).normal(size=(len(z), 1))
     ),
@@ -159,21 +169,19 @@ def replaced(s, seed):
 
 @pytest.mark.slow
 def test_one_row_in_a_hundred_moves_the_answer_less_than_its_interval():
-    """Verdicts flip in under 3 % of the pairs, and nearly no temperature leaves its interval."""
-    flips, left, moved = [], [], []
-    for seed in range(scenes.UNSEEN, scenes.UNSEEN + 50):
+    """Verdicts flip in under 3 % of the pairs, and no temperature comes near its interval's end."""
+    flips, steps, moved = [], [], []
+    for seed in range(scenes.UNSEEN, scenes.UNSEEN + 25):
         s = scenes.any_shift(seed, overconfident=True)
-        for name in ("mix and source", "no mix", "no source"):
-            known = dict(settings(s))[name]
+        for known in dict(settings(s)).values():
             one, other = (tp.calibrate(z, **known) for z in (s.target, replaced(s, seed)))
             flips.append(one.verdict != other.verdict)
             width = np.log(one.temperature.high / one.temperature.low)
-            step = np.log(other.temperature.value / one.temperature.value)
-            left.append(abs(step) > width / 2)
+            steps.append(abs(np.log(other.temperature.value / one.temperature.value)) / width)
             p, q = (cal.predict_proba(s.held_out[0]) for cal in (one, other))
             moved.append(np.abs(p - q).sum(axis=1).mean() / 2)
     assert np.mean(flips) < 0.03
-    assert np.mean(left) < 0.03
+    assert max(steps) < 0.1  # a quarter of T, which one row once moved, would fail here
     assert max(moved) < 0.05  # total variation: no bias switches on at once
 
 
