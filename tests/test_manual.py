@@ -160,5 +160,5 @@ def test_no_page_is_wider_than_its_window(chromium, manual, width):
 
 def test_every_page_has_a_title(manual):
     """Parts of other pages are not pages of their own."""
-    pages = [path for path in manual.rglob("*.html") if path.name not in {"search.html"}]
+    pages = [path for path in manual.rglob("*.html") if path.name != "search.html"]
     assert [path.name for path in pages if "<h1" not in path.read_text("utf-8")] == []
