@@ -27,7 +27,8 @@ extensions = [
     "sphinx.ext.viewcode",
     "tables",
 ]
-INCLUDED = ("codes", "constants", "labelfree_*")  # parts of other pages
+PARTS = ("few_labels_*", "labelfree_*", "shifts", "skin_lesion_*", "speed-*")
+INCLUDED = ("codes", "constants", *PARTS)  # parts of other pages
 exclude_patterns = ["_build", *(f"_generated/{name}.md" for name in INCLUDED)]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]

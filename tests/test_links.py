@@ -50,6 +50,11 @@ def test_there_is_something_to_check():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_merge_was_left_half_done(page):
+    assert not re.search(r"^[<>]{7} ", page.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     lost = []
     for link in links(page):

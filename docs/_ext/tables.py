@@ -125,5 +125,9 @@ def codes() -> str:
 
 
 def _named(text: str) -> str:
-    """Return a text with ``{share:.0%}`` as *share*."""
-    return re.sub(r"\{(\w+)[^}]*\}", lambda m: f"*{m[1].replace('_', ' ')}*", text)
+    """Return a text with ``{share:.0%}`` as *share* %."""
+
+    def shown(found: re.Match[str]) -> str:
+        return f"*{found[1].replace('_', ' ')}*" + " %" * found[2].endswith("%")
+
+    return re.sub(r"\{(\w+)([^}]*)\}", shown, text)

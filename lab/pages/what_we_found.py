@@ -518,7 +518,7 @@ In the paper's eight settings, with ensembles of ten networks, UTS is below ever
 method in Brier score: **{uts}**. TS-Target is the best of the paper's methods: **{target}**. In
 these settings and in more degrees of their shifts, prior-matched scaling is below all that see no
 labels of the target: **{ours}**. In the paper's {mnist} settings of MNIST all that see no labels of
-the target are above {guess}, equal probabilities, but for: {below}.
+the target are above {guess}, equal probabilities{below}.
 
 The paper chose settings in which all methods have about the same accuracy, so that a Brier score
 speaks of calibration alone. The settings of the figure are its own, but the networks are not. So we
@@ -528,7 +528,7 @@ prior-matched scaling that leaves the predictions as they are: **{ours_equal}**.
 
 The Laplace approximation and MCMC are neighbours that the paper names and does not run. Over the
 last layer of the first network, in the paper's settings, UTS is below the Laplace approximation:
-**{uts_laplace}**; below Hamiltonian Monte Carlo: **{uts_mcmc}** ({accepted}).
+**{uts_laplace}**; below Hamiltonian Monte Carlo: **{uts_mcmc}**{accepted}.
 
 SVI is a network with random weights, and how it was trained decides what its comparison says.
 
@@ -575,7 +575,7 @@ def _probabilistic(t: RecordTable, word: Word) -> str:
     return PROBABILISTIC.format(
         mnist=len(mnist),
         guess=f"{EQUAL:g}",
-        below=", ".join(below) or "none",
+        below=f", but for {', '.join(below)}" * bool(below),
         settings=len(everywhere),
         equal=EQUAL_ACCURACY,
         uts_equal=word("probabilistic", "The same, at equal"),
@@ -603,7 +603,7 @@ def _accepted(t: RecordTable) -> str:
         if r.method == "ll-MCMC" and (share := re.findall(r"\d+ % of trajectories", r.caveat))
     }
     told = " and ".join(f"{share} accepted on {name}" for name, share in found.items())
-    return told or "not run"
+    return f" ({told})" * bool(told)
 
 
 def _svi(t: RecordTable) -> str:

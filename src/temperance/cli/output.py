@@ -191,7 +191,7 @@ NAMES = {
     "accuracy": "accuracy (higher is better)",
     "confidence": "mean confidence",
     "nll": "NLL (lower is better)",
-    "brier": "Brier (lower is better)",
+    "brier": "Brier, mean over classes (lower is better)",
     "ece": "ECE (lower is better)",
 }
 

@@ -59,6 +59,20 @@ class Part(NamedTuple):
     n: int
 
 
+def _check_path(path: Path) -> None:
+    """Raise where there is nothing, or a file of another format."""
+    if not path.exists():
+        raise InputError(
+            f"logits must be an array, blocks, or the path of a Parquet file or directory. "
+            f"There is nothing at {shown_path(path)}."
+        )
+    if path.suffix.lower() in OTHERS and path.is_file():
+        raise InputError(
+            f"logits must be an array, blocks, or the path of Parquet. Got the path of a "
+            f"{path.suffix} file: load the array, or use the command line, which reads it."
+        )
+
+
 class ParquetBlocks:
     """Blocks ``logits`` or ``(logits, labels)`` of Parquet, read anew whenever they are iterated.
 
@@ -70,9 +84,11 @@ class ParquetBlocks:
         source: str | os.PathLike[str] | Any,
         choose: Callable[[Sequence[str]], Prefix] = lambda _: "logit",
     ) -> None:
-        self._arrow = import_pyarrow()
         is_path = isinstance(source, (str, os.PathLike))
         self.name = (Path(source).name or str(source)) if is_path else "the dataset"
+        if is_path:
+            _check_path(Path(source))  # before pyarrow is asked for: the file may need none
+        self._arrow = import_pyarrow()
         parts = self._files(Path(source)) if is_path else self._dataset(source)
         self.parts = [part for part in parts if part.n] or parts[:1]
         self.schema = self.parts[0].schema
@@ -161,16 +177,6 @@ class ParquetBlocks:
         return np.dtype(kind.to_pandas_dtype())
 
     def _files(self, path: Path) -> list[Part]:
-        if not path.exists():
-            raise InputError(
-                f"logits must be an array, blocks, or the path of a Parquet file or directory. "
-                f"There is nothing at {shown_path(path)}."
-            )
-        if path.suffix.lower() in OTHERS and path.is_file():
-            raise InputError(
-                f"logits must be an array, blocks, or the path of Parquet. Got the path of a "
-                f"{path.suffix} file: load the array, or use the command line, which reads it."
-            )
         files = parquet_files(path)
         if not files:
             raise InputError(f"{path.name or path} must hold Parquet files. It holds none.")
