@@ -486,7 +486,7 @@ class Monitor:
         return export.frame(self.windows)
 
     def prometheus(self) -> str:
-        """Return the last window in the text format of Prometheus."""
+        """Return the last window with estimates or alarms, in the text format of Prometheus."""
         return export.prometheus(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None, **words: str | None) -> str:
