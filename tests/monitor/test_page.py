@@ -75,3 +75,14 @@ def test_nothing_is_cut_off_in_a_browser(chromium, page, size):
     assert tab.evaluate(apart)
     assert said == []
     context.close()
+
+
+def test_a_window_that_is_not_known_hides_no_alarm():
+    mon = tp.Monitor(source=window(1000, seed=1), limits=tp.Limits(accuracy=0.9))
+    loud = mon.add(window(400, signal=0.5, seed=2)[0], at="2026-11-01")
+    mon.add(window(12, seed=3)[0], at="2026-11-02")
+    assert mon.windows[-1].accuracy is None
+    text = mon.to_html()
+    assert "Nothing is known of the last window, 2026-11-02." in text
+    assert f"The last window that was estimated, 2026-11-01: {loud.severity} alarm." in text
+    assert f'temperance_alarms{{severity="{loud.severity}"}} 0' not in mon.prometheus()

@@ -158,11 +158,8 @@ def ring(
             side = f"{'' if sure else 'probably '}{'above' if largest else 'below'}"
             here = f"{found.value:.1%} ({found.low:.1%} to {found.high:.1%})"
             text = f"{what} is {here}, {side} the limit of {limit:.1%}."
-            advice = (
-                "Look at a proposed calibration."
-                if largest
-                else "Confirm the estimate before you act."
-            )
+            advice = "Confirm the estimate before you act."
+            advice = "Look at a proposed calibration." if largest else advice
             named = [what.removeprefix("recall of ")] if what.startswith("recall") else []
             yield alarm("limit", what, abs(found.value - limit), text, advice, named)
     if changes:
@@ -223,9 +220,6 @@ def unlike_whole(alarms: list[Alarm]) -> list[Alarm]:
         return alarm.kind, "" if alarm.kind == "change" else alarm.what
 
     whole = {subject(alarm): alarm.loss or 0.0 for alarm in alarms if alarm.segment is None}
-
-    def repeats(alarm: Alarm) -> bool:
-        more = (alarm.loss or 0.0) - whole.get(subject(alarm), -1.0)
-        return alarm.segment is not None and more < SEVERITIES["medium"]
-
-    return [alarm for alarm in alarms if not repeats(alarm)]
+    more = [(alarm.loss or 0.0) - whole.get(subject(alarm), -1.0) for alarm in alarms]
+    least = SEVERITIES["medium"]
+    return [a for a, lost in zip(alarms, more, strict=True) if a.segment is None or lost >= least]

@@ -166,10 +166,6 @@ class Chart:
         self._sums: dict[tuple[str, int], float] = {}
         self._pending = Tally()
 
-    def restart(self, reference: Tally) -> None:
-        """Begin again with another reference."""
-        self.reference, self._sums, self._pending = reference, {}, Tally()
-
     def step(self, window: Tally, time: float, least: int) -> list[Change]:
         """Return what rings at a window; a window of fewer rows is pooled with the next."""
         window = self._pending + window

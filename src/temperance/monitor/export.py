@@ -62,12 +62,12 @@ GAUGES = {
 
 
 def prometheus(monitor: Monitor) -> str:
-    """Return the last window, its segments and its alarms as gauges."""
+    """Return the last window of which something is known, its segments and alarms, as gauges."""
     windows = monitor.windows
     lines = _gauge("windows", "Windows so far.", [("", float(len(windows)))])
     if not windows:
         return "".join(lines)
-    last = windows[-1]
+    last = next((w for w in reversed(windows) if w.accuracy or w.alarms), windows[-1])
     rows = list(facts_of(last))
     for name, words in GAUGES.items():
         for end in ENDS if name in {"accuracy", "ece"} else ENDS[:1]:

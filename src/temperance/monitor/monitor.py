@@ -142,16 +142,13 @@ class Monitor:
         self.limits = Limits(**header["limits"])
         self.limits.check_classes(self.classes)
         self.false_alarms_per = float(header["false_alarms_per"])
-        prior = header["prior"]
-        self._prior = None if prior is None else _prior(prior)
+        self._prior = None if header["prior"] is None else _prior(header["prior"])
         self._sample = _unpacked(header["source"], len(self.classes))
         self._ranks = Ranks(self._sample)
         self._reference = Reference(self._sample, self._ranks)
         self._records: dict[str, Record] = {state.digest(header): header}
         self._calibrations: dict[str, Calibration] = {}  # with their rows, while the process lives
         self._timeline: Timeline | None = None
-
-    # ------------------------------------------------------------------------------- windows
 
     def add(
         self,
@@ -292,8 +289,6 @@ class Monitor:
         """Return all alarms in the order of their dates, the loudest of a window first."""
         return [alarm for window in self._replayed().windows for alarm in window.alarms]
 
-    # ------------------------------------------------------------------- the map in use
-
     @property
     def map(self) -> Map:
         """Return the map in use; the identity until a calibration is accepted."""
@@ -302,17 +297,14 @@ class Monitor:
     @property
     def history(self) -> list[dict[str, Any]]:
         """Return the decisions on the map in use, oldest first."""
-        wanted = ("kind", "written", "after", "window", "map")
-        return [{name: one.get(name) for name in wanted} for one in self._decisions()]
+        names = ("kind", "written", "after", "window", "map")
+        return [{name: one.get(name) for name in names} for one in self._decisions()]
 
     def propose(self) -> Proposal:
         """Return the calibration of the last window, compared with the map in use."""
         name, _ = self._in_use(None)
-        records = [
-            record
-            for record in self._by_id().values()
-            if "proposed" in record["estimates"] and record["in_use"] == name
-        ]
+        held = [one for one in self._by_id().values() if "proposed" in one["estimates"]]
+        records = [one for one in held if one["in_use"] == name]
         if not records:
             msg = "propose needs a window that was estimated with the map in use. Got none since "
             raise InputError(f"{msg}the last decision: add a window first.")
@@ -386,8 +378,6 @@ class Monitor:
             elif len(stack) > 1:
                 stack.pop()
         return stack[-1]
-
-    # ------------------------------------------------------------------------------- records
 
     def _append(self, record: Record) -> None:
         self._records[state.digest(record)] = record
@@ -479,14 +469,12 @@ class Monitor:
                 self._proposal(held[window.id], window)
         self.prometheus()
 
-    # ------------------------------------------------------------------------------ ways out
-
     def frame(self) -> Any:
         """Return one row for each window and segment, in a pandas or a polars data frame."""
         return export.frame(self.windows)
 
     def prometheus(self) -> str:
-        """Return the last window in the text format of Prometheus."""
+        """Return the last window with estimates or alarms, in the text format of Prometheus."""
         return export.prometheus(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None, **words: str | None) -> str:
@@ -522,23 +510,17 @@ def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:
         segments = {column: segments[column] for column in segments.columns}
     elif not isinstance(segments, Mapping):
         segments = {"segment": segments}
-    found = {str(column): _texts(values) for column, values in segments.items()}
+    try:
+        found = {str(column): np.asarray(value).astype(str) for column, value in segments.items()}
+        "".join(text for values in found.values() for text in np.unique(values)).encode()
+    except (TypeError, ValueError):  # objects, or bytes of a name in another encoding
+        msg = "segments must be numbers, or text that UTF-8 can write. Got others: give each value"
+        raise InputError(f"{msg} a name.") from None
     for column, values in found.items():
         if values.shape != (n,):
             msg = f"segments must have one value for each of the {n:,} rows. Got shape "
             raise InputError(f"{msg}{values.shape} for {column!r}.")
     return found
-
-
-def _texts(values: Any) -> NDArray[Any]:
-    """Return values as text that a file can keep."""
-    try:
-        texts = np.asarray(values).astype(str)
-        "".join(np.unique(texts)).encode()
-    except (TypeError, ValueError):  # objects, or bytes of a name in another encoding
-        msg = "segments must be numbers, or text that UTF-8 can write. Got others: give each value"
-        raise InputError(f"{msg} a name.") from None
-    return texts
 
 
 def _prior_facts(prior: Prior) -> dict[str, Any]:

@@ -10,7 +10,8 @@ tell them apart. A monitor looks at one stream of rows, and knows more of it:
 - the class mix of the source. Where no mix is stated, rows unlike those of the source are taken to
   be of the same mix: classes that are predicted more often are then mistakes. Rows like those of
   the source are no mistakes, so that the mix has changed. The ratio of the odds of `similar`, here
-  over at the source, is the share of the second explanation.
+  over at the source, is the share of the second explanation. It has the whole share where the
+  first one finds no mistakes: an accuracy above both estimates that need no mix.
 
 So the plausible maps of a window are joined by maps of each. The probability that a window is like
 the reference is that of a test with even odds: each mean rank z standard errors away from the
@@ -120,14 +121,16 @@ class Reference:
             similar = replace(
                 found, log_odds=found.log_odds[at], weights=np.ones(1), errors=found.errors[at]
             )
-            fall = float(similar.log_odds[0]) - log_odds(self.accuracy)
-            other = None if same_mix is None else same_mix.details["plausible"]
-            same = 0.0 if other is None else -float(np.expm1(min(fall, 0.0)))
-            nodes = self._maps_of(sample, *similar.nodes(rows.n_classes))
+            wanted = similar.nodes(rows.n_classes)
+            nodes = self._maps_of(sample, *wanted)
+            other, same = held if same_mix is None else same_mix.details["plausible"] or held, 0.0
+            if _accuracy(sample, other) < max(_accuracy(sample, held), float(np.dot(*wanted))):
+                fall = float(similar.log_odds[0]) - log_odds(self.accuracy)
+                same = -float(np.expm1(min(fall, 0.0)))
             parts[1:] = [
                 ((1 - like) * SIMILAR, nodes),
                 ((1 - like) * (1 - SIMILAR) * (1 - same), held),
-                ((1 - like) * (1 - SIMILAR) * same, other or held),
+                ((1 - like) * (1 - SIMILAR) * same, other),
             ]
         joined = {
             "weights": [
@@ -139,6 +142,16 @@ class Reference:
             "biases": [b for _, one in parts for b in one["biases"]],
         }
         return replace(cal, details=cal.details | {"plausible": joined})
+
+
+def _accuracy(rows: Logits, maps: dict[str, Any]) -> float:
+    """Return the accuracy of the predictions by plausible maps."""
+    place = np.arange(len(rows)), rows.predicted
+    found = [
+        rows.probabilities(t, np.array(b))[place].mean()
+        for t, b in zip(maps["temperatures"], maps["biases"], strict=True)
+    ]
+    return float(np.average(found, weights=maps["weights"]))
 
 
 def _margins(rows: Logits) -> NDArray[np.float64] | None:

@@ -12,8 +12,6 @@ from temperance.monitor.change import Chart, Ranks, Tally
 from temperance.monitor.state import Record
 from temperance.monitor.window import Estimates, Window, read, with_labels
 
-FROM_LOW_TO_CRITICAL = list(SEVERITIES)
-
 
 def moment(at: object) -> str:
     """Return a date, or a date and time, in ISO 8601."""
@@ -57,7 +55,7 @@ class Timeline:
 
     def restart(self, accepted: Record) -> None:
         """Measure change from a window on, whose calibration was accepted."""
-        self._chart.restart(Tally.from_dict(accepted["change"]))
+        self._chart = Chart(Tally.from_dict(accepted["change"]), self._ranks.variance)
         self._home = float(accepted["estimates"]["proposed"]["accuracy"][0])
         self._segments, self._rang = {}, []
 
@@ -94,7 +92,7 @@ class Timeline:
             if home is None and estimates.accuracy is not None:
                 home = estimates.accuracy.value
             self._segments[key] = chart, home
-        alarms = unlike_whole(alarms)
-        alarms.sort(key=lambda one: (-FROM_LOW_TO_CRITICAL.index(one.severity), -(one.loss or 0.0)))
-        self.windows.append(replace(window, alarms=tuple(alarms)))
+        rank = {name: -place for place, name in enumerate(SEVERITIES)}
+        loudest = sorted(unlike_whole(alarms), key=lambda a: (rank[a.severity], -(a.loss or 0.0)))
+        self.windows.append(replace(window, alarms=tuple(loudest)))
         self.last = place_of(record)

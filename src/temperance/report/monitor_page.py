@@ -148,6 +148,8 @@ def _series(
     name = cut(name, MAX_NAME_LENGTH)
     label = f"{name}: {what} of each window, 90% band; the table has the numbers"
     last = between(known[-1][1] if known else None)
+    if known and known[-1][2] != windows[-1].at:
+        last += f" on {known[-1][2]}"
     up = shares(low=low, high=high, parts=2)
     marks = [*bands, *level, *lines, *dots, *rang]
     return Series(name, last, plot.plot(_dates(windows, places), up, marks, label))
