@@ -14,7 +14,7 @@ from sqlalchemy import select
 import temperance as tp
 from temperance_skin_lesion import audit, thresholds
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.assistant import judged_with, reference, store_map
+from temperance_skin_lesion.assistant import judged_with, load_map, reference, store_map
 from temperance_skin_lesion.changes import Kind, NotAcceptable, existing
 from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.decision import ORIENTATIONS
@@ -222,7 +222,8 @@ def propose(
         every = [replace(one, dark=rows.dark) for one in every]
         known, here = _missed(assistant, active.policy, row, every[1])
         in_use, _ = _missed(assistant, active.policy, active.map_row)
-        row.summary |= _comparison(old, new) | _effects(active, *every)
+        truths, weights = plausible(cal, fitted.logits)
+        row.summary |= _comparison(old, new, truths, weights) | _effects(active, *every)
         row.summary |= {
             "validation": {"now": asdict(in_use), "then": asdict(known)},
             "warning": agreement.warning_of_missed(known, here),
@@ -265,15 +266,32 @@ def _effects(active: Active, old: Judged, new: Judged) -> dict[str, Any]:
     }
 
 
-def _comparison(old: Judged, new: Judged) -> dict[str, Any]:
-    """Say what a new map changes beside the map in use, if the new one is right."""
-    rows = np.arange(len(old.p))
-    named = old.p.argmax(axis=1)
+def plausible(
+    cal: tp.Calibration, logits: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what each map that may be right says of rows ``(maps, n, 7)``, and their weights."""
+    maps = cal.details["plausible"]
+    both = zip(maps["temperatures"], maps["biases"], strict=True)
+    truths = [tp.BiasedTemperature(t, np.array(b)).predict_proba(logits) for t, b in both]
+    return np.array(truths), np.array(maps["weights"])
+
+
+def _comparison(
+    old: Judged, new: Judged, truths: NDArray[np.float64], weights: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Say what a new map changes beside the map in use.
+
+    The gap between confidence and share right, of both, is what the maps that may be right say.
+    """
+
+    def gaps(p: NDArray[np.float64]) -> tuple[float, float, float]:
+        right = truths[:, np.arange(len(p)), p.argmax(axis=1)]
+        return thresholds.over_maps(weights, np.array([gap(p.max(axis=1), one) for one in right]))
+
     return {
         "largest_change": float(np.abs(new.p - old.p).max()),
         "confidence": [float(old.p.max(axis=1).mean()), float(new.p.max(axis=1).mean())],
-        # How far the claims of the map in use are from what the new map says, and on average.
-        "gap_in_use": gap(old.p.max(axis=1), new.p[rows, named]),
+        "gaps": [gaps(old.p), gaps(new.p)],
         "melanoma": [float(old.p[:, 0].mean()), float(new.p[:, 0].mean())],
     }
 
@@ -286,14 +304,26 @@ def gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15
 
 
 def _objection_now(assistant: Assistant, row: MapRow, agreement: Agreement) -> str:
-    """Object to a map of another model, or with which the rules in force now miss too many."""
+    """Object to a map of another model, outside the range, or with which the rules miss too many.
+
+    The range may be another one since the server was started anew.
+    """
     if row.model != assistant.model.id:
         return f"it was made for the model {row.model}, not for {assistant.model.id}."
+    if objection := outside(row, agreement):
+        return objection
     with assistant.store.reading() as session:
         policy = assistant.active(session).policy
         rows = survey_rows(session, row.survey_id) if row.survey_id else None
     here = judged_with(row, rows.logits, rows.views) if rows else None
     return _stricter_first(agreement.objection_to_missed(*_missed(assistant, policy, row, here)))
+
+
+def outside(row: MapRow, agreement: Agreement) -> str:
+    """Say what of a map is outside the range; the first map, fitted to labels, never is."""
+    if row.origin == "shipped":
+        return ""
+    return agreement.objection_to_map(load_map(row.artefact), row.summary["rows"])
 
 
 MAPS = Kind("map", MapRow, _objection_now)

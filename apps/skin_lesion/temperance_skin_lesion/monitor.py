@@ -52,6 +52,7 @@ class Measured:
     cases: int
     lesions: int
     other: int
+    other_answered: int
     claimed: float
     accuracy: tuple[float, float, float]
     ece: tuple[float, float, float]
@@ -148,6 +149,8 @@ def summarise(found: Evidence) -> Measured | None:
     labels = found.labels[inside]
     answered = np.array([case.decision == "answer" for case in cases])
     right = p.argmax(axis=1) == labels
+    # Whatever was answered of a disease that the network does not know is wrong.
+    others = sum(c.decision == "answer" for c, k in zip(found.cases, inside, strict=True) if not k)
     melanoma = labels == CODES.index("mel")
     missed = np.unique(lesions[melanoma & answered & ~right])
     melanomas = np.unique(lesions[melanoma])
@@ -156,6 +159,7 @@ def summarise(found: Evidence) -> Measured | None:
         cases=len(cases),
         lesions=len(np.unique(lesions)),
         other=int((~inside).sum()),
+        other_answered=others,
         claimed=float(p.max(axis=1).mean()),
         accuracy=_interval(
             tp.metrics.bootstrap(tp.metrics.accuracy, logits, labels, groups=lesions, level=LEVEL)
@@ -166,8 +170,8 @@ def summarise(found: Evidence) -> Measured | None:
         brier=float(tp.metrics.brier(logits, labels)),
         nll=float(tp.metrics.nll(logits, labels)),
         bins=_bins(p.max(axis=1), right),
-        answered=int(answered.sum()),
-        answered_wrong=int((answered & ~right).sum()),
+        answered=int(answered.sum()) + others,
+        answered_wrong=int((answered & ~right).sum()) + others,
         melanomas=len(melanomas),
         melanomas_missed=len(missed),
         sensitivity=share_interval(len(melanomas) - len(missed), len(melanomas)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from temperance_skin_lesion import audit, monitor, thresholds
+from temperance_skin_lesion import audit, clinic, monitor, thresholds
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.changes import Kind
 from temperance_skin_lesion.decision import Policy
@@ -98,9 +98,9 @@ def propose(
 
 
 def outside(assistant: Assistant, agreement: Agreement) -> str:
-    """Say what of the rules in force is outside the range; empty when nothing is.
+    """Say what of the map or the rules in force is outside the range; empty when nothing is.
 
-    Rules come into force inside the range only; the range itself may be another one since the
+    Both come into force inside the range only; the range itself may be another one since the
     server was started anew, and an older version had none.
     """
     with assistant.store.reading() as session:
@@ -110,7 +110,8 @@ def outside(assistant: Assistant, agreement: Agreement) -> str:
         source = assistant.model.source
         judged = active.judged(source.logits, source.views)
         known = thresholds.measured(judged, source.labels, active.policy)
-        return agreement.objection_to_policy(active.policy, known)
+        in_use = clinic.outside(active.map_row, agreement)
+        return in_use or agreement.objection_to_policy(active.policy, known)
 
     return assistant.remember(("outside", active.activation, agreement), objection)
 

@@ -31,7 +31,7 @@ from temperance_skin_lesion import store as db
 from temperance_skin_lesion.classes import CODES, MALIGNANT, MELANOMA, NAMES, OTHER
 from temperance_skin_lesion.decision import FOREIGN
 from temperance_skin_lesion.store import Case, DiagnosisRow
-from temperance_skin_lesion.thresholds import share_interval
+from temperance_skin_lesion.thresholds import over_maps, share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,6 +117,7 @@ class Study:
     silent: bool
     mix_stated: bool
     other: int
+    other_answered: int
     everything: Group
     sites: list[Group]
     cameras: list[Group]
@@ -181,6 +182,7 @@ def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study
         Lesion(cases[0], cases, _label(known[name].code) if name in known else -1)
         for name, cases in by_lesion.items()
     ]
+    others = [c for name, c in by_lesion.items() if name in known and known[name].code == OTHER]
     # Diagnosed lesions in the order in which their diagnoses came in.
     diagnosed = sorted(
         (lesion for lesion in lesions if lesion.label >= 0), key=lambda x: order[x.first.lesion]
@@ -196,7 +198,8 @@ def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study
     return Study(
         silent=silent,
         mix_stated=knowledge.prior is not None,
-        other=sum(1 for name in by_lesion if name in known and known[name].code == OTHER),
+        other=len(others),
+        other_answered=sum(not all(c.decision == "refer" for c in cases) for cases in others),
         everything=_group("all", lesions, knowledge),
         sites=_groups(lesions, knowledge, lambda lesion: lesion.first.site),
         cameras=_groups(lesions, knowledge, lambda lesion: lesion.first.camera),
@@ -266,14 +269,7 @@ def estimate(
     findings = tuple(f.to_dict() for f in cal.findings if f.severity != "note")
     if cal.verdict == "refused":
         return Estimate(cal.verdict, Shares(), findings)
-    maps = cal.details["plausible"]
-    truths = np.array(
-        [
-            tp.BiasedTemperature(t, np.array(b)).predict_proba(logits)
-            for t, b in zip(maps["temperatures"], maps["biases"], strict=True)
-        ]
-    )
-    shares = expected_shares(lesions, truths, np.array(maps["weights"]))
+    shares = expected_shares(lesions, *clinic.plausible(cal, logits))
     cautious = {name: _both(getattr(shares, name), found) for name, found in home.items()}
     return Estimate(cal.verdict, replace(shares, **cautious), findings)
 
@@ -322,7 +318,7 @@ def expected_shares(
         expected = float(weights @ counts / weights.sum())
         if expected < 1:  # of less than one lesion, no share is known
             return None
-        return _over(weights, (found * of).sum(axis=1) / counts, expected)
+        return over_maps(weights, (found * of).sum(axis=1) / counts, expected)
 
     gaps = np.array([clinic.gap(claimed, one) for one in right])
     return Shares(
@@ -330,21 +326,5 @@ def expected_shares(
         malignant_referral=share(referred, malignant),
         referral=share_interval(int(referred.sum()), len(referred)),
         accuracy=share(right, np.ones_like(right)),
-        gap=_over(weights, gaps),
+        gap=over_maps(weights, gaps),
     )
-
-
-def _over(
-    weights: NDArray[np.float64], values: NDArray[np.float64], count: float | None = None
-) -> Interval:
-    """Return a share and its interval over maps; ``count`` lesions add their chance to it."""
-    order = np.argsort(values, kind="stable")
-    weight = weights[order] / weights.sum()
-    tail = (1 - monitor.LEVEL) / 2
-    low, high = np.interp([tail, 1 - tail], np.cumsum(weight) - weight / 2, values[order])
-    value, error = float(weight @ values[order]), 0.0
-    if count is not None:
-        smooth = (count * value + 1) / (count + 2)  # all of ten is not all of a thousand
-        error = 1.645 * float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
-    down, up = (float(np.hypot(max(d, 0.0), error)) for d in (value - low, high - value))
-    return value, max(value - down, 0.0), min(value + up, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta
 
 import temperance as tp
-from temperance_skin_lesion.classes import MELANOMA
+from temperance_skin_lesion.classes import MALIGNANT, MELANOMA
 from temperance_skin_lesion.decision import RULES, URGENCIES
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from temperance_skin_lesion.model import Source
     from temperance_skin_lesion.monitor import Recent
 
-__all__ = ["Effect", "changed", "curves", "expected", "measured", "share_interval"]
+__all__ = ["Effect", "changed", "curves", "expected", "measured", "over_maps", "share_interval"]
 
 POINTS = 60
 
@@ -29,8 +29,9 @@ POINTS = 60
 class Effect:
     """What happens to 1,000 cases under a policy.
 
-    ``missed`` is the share of the melanomas that are answered as something else, ``risk`` the
-    share of the answers that are wrong, both with 90 % intervals.
+    ``malignant_missed`` are malignant lesions answered as benign ones. ``missed`` is the share of
+    the melanomas that are answered as something else, ``risk`` the share of the answers that are
+    wrong, both with 90 % intervals.
     """
 
     rows: int
@@ -38,6 +39,7 @@ class Effect:
     wrong: float
     melanomas: float
     melanomas_missed: float
+    malignant_missed: float
     missed: tuple[float, float, float]
     cost: float
     coverage: float
@@ -73,6 +75,21 @@ def share_interval(found: float, of: float, level: float = 0.9) -> tuple[float, 
     return found / of, float(low), float(high)
 
 
+def over_maps(
+    weights: NDArray[np.float64], values: NDArray[np.float64], count: float | None = None
+) -> tuple[float, float, float]:
+    """Return a share and its interval over maps; ``count`` lesions add their chance to it."""
+    order = np.argsort(values, kind="stable")
+    weight = weights[order] / weights.sum()
+    low, high = np.interp([0.05, 0.95], np.cumsum(weight) - weight / 2, values[order])
+    value, error = float(weight @ values[order]), 0.0
+    if count is not None:
+        smooth = (count * value + 1) / (count + 2)  # all of ten is not all of a thousand
+        error = 1.645 * float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
+    down, up = (float(np.hypot(max(d, 0.0), error)) for d in (value - low, high - value))
+    return value, max(value - down, 0.0), min(value + up, 1.0)
+
+
 def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effect:
     p = judged.p
     found = judged.examined(policy)
@@ -83,12 +100,14 @@ def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effec
     wrong = float((1 - truth[rows, predicted])[answered].sum())
     melanomas = float(truth[:, MELANOMA].sum())
     missed = float(truth[answered & (predicted != MELANOMA), MELANOMA].sum())
+    benign = answered & ~np.isin(predicted, MALIGNANT)
     return Effect(
         rows=len(p),
         referred=per * float((~answered).sum()),
         wrong=per * wrong,
         melanomas=per * melanomas,
         melanomas_missed=per * missed,
+        malignant_missed=per * float(truth[benign][:, MALIGNANT].sum()),
         missed=share_interval(missed, melanomas),
         cost=per * float(np.where(answered, cost, policy.costs.referral).sum()),
         coverage=float(answered.mean()),

@@ -258,3 +258,17 @@ def test_a_failing_request_is_said_with_the_headers(client, assistant, monkeypat
         assert "default-src 'none'" in response.headers["content-security-policy"]
         assert "ZeroDivision" not in response.text
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_request_that_fails_after_it_was_recorded_says_nothing_else(
+    client, lesions, as_files, monkeypatch
+):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("temperance_skin_lesion.web.api.diagnoses_of", broken)
+    response = client.post("/api/v1/predict", files=as_files(lesions(1)))
+    assert response.status_code == 500
+    assert client.get("/api/v1/health").json()["cases"] == 1
+    assert "not" not in response.json()["detail"].lower()
+    assert "audit page" in response.json()["detail"]

@@ -11,7 +11,7 @@ import temperance as tp
 from temperance_skin_lesion import changes, clinic
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import load_map
-from temperance_skin_lesion.classes import CODES
+from temperance_skin_lesion.classes import CODES, NAMES
 from temperance_skin_lesion.store import MapRow, SurveyImage
 
 
@@ -124,6 +124,51 @@ def test_a_map_outside_the_agreed_range_cannot_be_accepted(assistant, survey, sh
         )
 
 
+def test_a_range_that_became_narrower_binds_maps_that_were_proposed_before(
+    assistant, survey, shifted, server, client
+):
+    """The server was started anew with another range: neither accepted nor restored, and said."""
+    from temperance_skin_lesion.settings import Settings
+
+    wide, narrow = Agreement(temperature=(0.5, 10), bias=10), Agreement(temperature=(0.9, 1.1))
+    maps = [
+        clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
+        for _ in range(2)
+    ]
+    changes.accept(assistant, clinic.MAPS, maps[0], activation(assistant), wide, by="test")
+    page = client.get("/", headers={"Accept": "text/html"}).text
+    assert "outside the range agreed at set-up" not in page
+    app, _ = server
+    app.state.settings = Settings(data=app.state.settings.data, agreement=narrow)
+    for path in ("/", "/worklist"):
+        page = client.get(path, headers={"Accept": "text/html"}).text
+        assert "What is in force is outside the range agreed at set-up" in page
+        assert "outside the agreed range 0.9 to 1.1" in page
+    changes.restore(assistant, clinic.MAPS, 1, activation(assistant), narrow, by="test")
+    for decide, one in ((changes.accept, maps[1]), (changes.restore, maps[0])):
+        with pytest.raises(changes.NotAcceptable, match=r"outside the agreed range 0\.9 to 1\.1"):
+            decide(assistant, clinic.MAPS, one, activation(assistant), narrow, by="test")
+
+
+def test_a_diagnosis_that_is_stated_as_none_is_not_ruled_out(assistant, survey, shifted):
+    """A clinic that counted no vascular lesion gets a calibration, and may see one tomorrow."""
+    from temperance_skin_lesion.web.api import Mix
+
+    counted = mix(shifted[1])
+    counted[CODES.index("vasc")] = 0
+    stated = dict(zip(CODES, (counted / counted.sum()).tolist(), strict=True))
+    knowledge = Mix(prior=stated, known="exactly").knowledge()
+    assert knowledge.sum() == pytest.approx(1)
+    assert knowledge.min() == pytest.approx(0.001, rel=0.01)
+    wide = Agreement(temperature=(0.5, 10), bias=10)
+    row = shown(
+        assistant, clinic.propose_from_survey(assistant, survey, knowledge, wide, by="test")
+    )
+    assert row.status == "proposed", row.summary["objection"]
+    p = load_map(row.artefact).predict_proba(10 * np.eye(len(CODES)))
+    assert p[CODES.index("vasc")].argmax() == CODES.index("vasc")
+
+
 def test_a_map_with_which_the_rules_miss_melanomas_is_outside(assistant, nevi, model, client):
     """Calibrated for a clinic of nevi, melanoma is so improbable that the rules answer it."""
     from temperance_skin_lesion.decision import Policy, decide
@@ -182,7 +227,7 @@ def test_melanomas_that_are_expected_to_be_missed_are_warned_of():
     from temperance_skin_lesion.thresholds import Effect
 
     def effect(missed):
-        return Effect(400, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
+        return Effect(400, 0, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
 
     agreed, fine = Agreement(missed_rate=0.05), effect((0.01, 0.0, 0.04))
     for missed, warned, refused in (
@@ -289,8 +334,8 @@ def test_a_proposal_equal_to_the_map_in_use_offers_nothing(assistant, survey, sh
         changes.accept(assistant, clinic.MAPS, again, activation(assistant), Agreement(), by="test")
 
 
-def test_a_comparison_is_with_the_map_in_use(assistant, survey, shifted):
-    """The gap between confidence and share right is that of the map in use, if the new is right."""
+def test_a_comparison_is_with_the_map_in_use(assistant, survey, shifted, model):
+    """The gaps of both are what is measured where the maps that may be right say the truth."""
     wide = Agreement(temperature=(0.5, 10), bias=10)
     row = shown(
         assistant, clinic.propose_from_survey(assistant, survey, mix(shifted[1]), wide, by="test")
@@ -299,9 +344,18 @@ def test_a_comparison_is_with_the_map_in_use(assistant, survey, shifted):
         old = assistant.active(session).probabilities(shifted[0])
     new = load_map(row.artefact).predict_proba(shifted[0])
     assert row.summary["confidence"] == pytest.approx([p.max(axis=1).mean() for p in (old, new)])
-    # With labels drawn from the new map, the measured error of the map in use is that gap.
+    # Labels are drawn from each map that may be right, and the error of a map is measured.
+    known = (model.source.logits, model.source.labels)
+    cal = tp.calibrate(shifted[0], prior=mix(shifted[1]), source=known, classes=NAMES)
     rng = np.random.default_rng(0)
-    drawn = (rng.random((40, len(new), 1)) > new.cumsum(axis=1)[None]).sum(axis=2)
-    logits = tp.from_probabilities(np.tile(old, (40, 1)))
-    error = tp.metrics.ece(logits, np.minimum(drawn.reshape(-1), 6), n_bins=15)
-    assert row.summary["gap_in_use"] == pytest.approx(error, abs=0.01)
+    maps = cal.details["plausible"]
+    for p, (expected, low, high) in zip((old, new), row.summary["gaps"], strict=True):
+        errors = []
+        for t, b in zip(maps["temperatures"], maps["biases"], strict=True):
+            truth = tp.BiasedTemperature(t, np.array(b)).predict_proba(shifted[0])
+            drawn = (rng.random((40, len(p), 1)) > truth.cumsum(axis=1)[None]).sum(axis=2)
+            logits = tp.from_probabilities(np.tile(p, (40, 1)))
+            labels = np.minimum(drawn.reshape(-1), 6)
+            errors.append(tp.metrics.ece(logits, labels, n_bins=15))
+        assert expected == pytest.approx(np.average(errors, weights=maps["weights"]), abs=0.01)
+        assert low < expected < high

@@ -170,8 +170,15 @@ def test_the_newest_diagnosis_holds_and_other_diseases_are_counted_apart(assista
         diagnose(session, lesions[0], "mel")
         diagnose(session, lesions[1], "other")
         diagnose(session, lesions[2], None)
+        for case in session.scalars(select(Case)):
+            case.decision = "answer"
     found = monitor.measured(assistant)
     assert (found.cases, found.other, found.melanomas) == (38, 1, 1)
+    # Whatever was answered of another disease was wrong.
+    right = model.source.logits[3:40].argmax(axis=1) == 1
+    right = right.sum() + (model.source.logits[0].argmax() == 0)
+    assert (found.answered, found.other_answered) == (39, 1)
+    assert found.answered_wrong == 39 - right
 
 
 def test_intervals_are_wider_when_pictures_share_a_lesion(assistant, model):

@@ -163,6 +163,12 @@ def test_every_sentence_about_the_calibration_in_use_is_true(browser, assistant)
     assert "calibrated for this clinic, from 321 unlabelled pictures" in start
     assert "not yet" not in start
     assert "Fitted to 321 unlabelled pictures of this clinic" in browser.get("/clinic").text
+    assert "without evidence" not in start
+    with assistant.store.writing() as session:
+        session.get(MapRow, number).verdict = "no-evidence"
+    start = " ".join(browser.get("/").text.split())
+    assert "<strong>without evidence</strong> that they are closer to the truth" in start
+    assert "without evidence of a gain" in browser.get("/clinic").text
 
 
 def test_letters_have_the_sizes_of_one_scale():

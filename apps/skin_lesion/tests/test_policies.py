@@ -11,7 +11,8 @@ import pytest
 from temperance_skin_lesion import changes, policies, thresholds
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Judged
-from temperance_skin_lesion.decision import Policy, decide
+from temperance_skin_lesion.classes import CLASSES
+from temperance_skin_lesion.decision import Costs, Policy, decide
 from temperance_skin_lesion.store import Conflict, PolicyRow
 
 # What the review typed and saved with one click.
@@ -221,6 +222,21 @@ def test_an_effect_is_counted_case_by_case(model, assistant):
     for name in ("urgent", "soon", "routine"):
         share = np.mean([d.urgency == name for d in decisions])
         assert effect.by_urgency[name] == pytest.approx(1000 * share), name
+
+
+def test_malignant_lesions_that_are_answered_as_benign_are_counted(model, assistant):
+    source = model.source
+    lax = Policy(threshold=0, melanoma_ceiling=0.2, agreement=0, costs=Costs(referral=100.0))
+    with assistant.store.reading() as session:
+        rows = assistant.active(session).judged(source.logits, source.views)
+    malignant = [one.malignant for one in CLASSES]
+    green = [
+        said.answered and malignant[label] and not malignant[said.predicted]
+        for said, label in zip((decide(p, lax) for p in rows.p), source.labels, strict=True)
+    ]
+    assert sum(green) > 10
+    effect = thresholds.measured(rows, source.labels, lax)
+    assert effect.malignant_missed == pytest.approx(1000 * np.mean(green))
 
 
 def test_shares_have_the_exact_interval():

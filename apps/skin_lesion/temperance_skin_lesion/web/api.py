@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/api/v1")
 
+LEAST_SHARE = 0.001
+"""Of a diagnosis in a stated mix: none is ruled out by a statement."""
+
 PSEUDONYM = r"^[A-Za-z0-9._-]{0,40}$"
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
@@ -235,7 +238,7 @@ class Mix(BaseModel):
         """Return the mix as `temperance.calibrate` takes it, in the order of the classes."""
         if self.prior is None:
             return None
-        shares = np.array([self.prior[code] for code in CODES])
+        shares = np.maximum([self.prior[code] for code in CODES], LEAST_SHARE)
         shares /= shares.sum()
         return shares if self.known == "exactly" else tp.about(shares, rows=clinic.ROUGHLY)
 

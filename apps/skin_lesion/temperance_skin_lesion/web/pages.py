@@ -580,7 +580,10 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
         diagnosed = len(db.newest_diagnoses(session))
         recent = int((~monitor.recent(session, assistant.model.id).dark).sum())
         stated = clinic.last_mix(session)
+        judged_by = set(session.scalars(select(Case.map_id).where(db.is_diagnosed()).distinct()))
     found = monitor.measured(assistant)
+    # The calibration in use claims a gap for what it says itself.
+    claimed = active.map_row.summary.get("ece_after") if judged_by == {active.map_id} else None
     return page(
         request,
         "results.html",
@@ -590,6 +593,7 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
         weeks=weeks.by_week(assistant, agreement),
         active=active,
         measured=asdict(found) if found else None,
+        claimed_gap=claimed,
         least=monitor.LEAST_DIAGNOSED,
         chart=charts.reliability(found.bins) if found else None,
         recent=recent,

@@ -103,7 +103,10 @@ class Guard:
             logger.exception("A request failed.")
             if started:
                 raise
-            sentence = "The server failed on this request; its log says where. Nothing was kept."
+            sentence = (
+                "The server failed on this request; its log says where. The audit page tells what "
+                "was kept."
+            )
             await refuse(scope, 500, sentence)(scope, receive, guarded)
 
     async def refusal(self, scope: Scope) -> Response | None:
