@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import temperance as tp
 
@@ -34,10 +35,12 @@ LONGEST = 12
 
 
 def machine():
-    """Return what decides the last bit of a NumPy result: library versions and instructions."""
+    """Return what decides the last bit of a result: versions, instructions, kernels of BLAS."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
-    found = ",".join(simd.get("baseline", []) + simd.get("found", []))
-    return f"{platform.machine()} numpy {np.__version__} scipy {scipy.__version__} {found}"
+    found = [*simd.get("baseline", []), *simd.get("found", [])]
+    found += sorted({library.get("architecture", "") for library in threadpool_info()})
+    versions = f"numpy {np.__version__} scipy {scipy.__version__}"
+    return f"{platform.machine()} {versions} {','.join(found)}"
 
 
 def plain(result):
@@ -215,4 +218,5 @@ def write(results, file):
 
 
 if __name__ == "__main__":
-    write(record(), HERE / "functions.json")
+    with threadpool_limits(1):  # threads share sums, and the last bit depends on how
+        write(record(), HERE / "functions.json")

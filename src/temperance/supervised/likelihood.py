@@ -32,7 +32,7 @@ from temperance.supervised.separation import MAX_AMBIGUOUS_PAIRS, are_separated
 from temperance.supervised.temperature import solve_temperature
 
 FLOAT32_TOLERANCES = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at half the price
-FLOAT64_TOLERANCES = {"ftol": 1e-12, "gtol": 1e-8}
+FLOAT64_TOLERANCES = {"ftol": 1e-15, "gtol": 1e-8}
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
 FEW_CLASSES = 20  # up to which the curvature of a matrix, K⁴ numbers, is computed
 LEAST_CLASS_WEIGHT = 1e-100  # in place of 0, the weight of a class without probability

@@ -175,7 +175,8 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "one score per pair of classes; set it to 'ovr'."
             )
         last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
-        if any(np.ndim(c) for c in classes) or getattr(last, "multilabel_", False):
+        sigmoids = getattr(last, "out_activation_", None) == "logistic" and len(classes) > 2
+        if sigmoids or any(np.ndim(c) for c in classes) or getattr(last, "multilabel_", False):
             raise InputError(
                 "estimator must give each row one class. This one was fitted on several labels for "
                 "each row: fit and calibrate one classifier for each label."
