@@ -321,7 +321,7 @@ def _off(t: RecordTable, n: int) -> str:
     pairs = [
         [t.value(g, m, "temperature", x) for m, x in (("UTS", n), ("TS", 10_000))]
         for g in t.groups()
-        if g.startswith("CIFAR") and not t.get(g, "TS-Target", "nll", 2_000)
+        if g.startswith("CIFAR") and not t.get(g, "TS-Target", "temperature", 2_000)
     ]
     return f"{100 * max(abs(a / b - 1) for a, b in pairs if not np.isnan([a, b]).any()):.0f} %"
 
@@ -339,7 +339,9 @@ def _sizes(t: RecordTable) -> str:
         values = [t.value(group, "UTS", "temperature", n) for n in shown]
         labelled = t.value(group, "TS", "temperature", 10_000)
         bags = t.value(group, "UTS in bags", "temperature", 10_000)
-        if np.isnan([*values, labelled, bags]).any() or t.get(group, "TS-Target", "nll", 2_000):
+        if np.isnan([*values, labelled, bags]).any() or t.get(
+            group, "TS-Target", "temperature", 2_000
+        ):
             continue
         name = title(group)
         cells = " | ".join(f"{v:.2f}" for v in (labelled, *values, bags))
