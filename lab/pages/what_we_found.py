@@ -321,7 +321,7 @@ def _off(t: RecordTable, n: int) -> str:
     pairs = [
         [t.value(g, m, "temperature", x) for m, x in (("UTS", n), ("TS", 10_000))]
         for g in t.groups()
-        if g.startswith("CIFAR") and not t.get(g, "TS-Target", "temperature", 2_000)
+        if g.startswith("CIFAR") and "TS-Target" not in t.methods(g)
     ]
     return f"{100 * max(abs(a / b - 1) for a, b in pairs if not np.isnan([a, b]).any()):.0f} %"
 
