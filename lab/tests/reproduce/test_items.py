@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from temperance import InputError
+from temperance_lab import networks
 from temperance_lab.cli import main
 from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, stored
 from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
@@ -115,6 +119,28 @@ def test_a_row_without_its_file_says_what_it_needs(tmp_path):
         0.8757,
         0.8609,
     }
+
+
+@pytest.mark.parametrize(
+    ("group", "network", "pixels", "images", "recipe"),
+    [
+        ("SVHN-DenseNet100", "densenet100", 32, 73_257, "densenet-svhn"),
+        ("CIFAR100-WideResNet40-4", "wideresnet40_4", 32, 50_000, "wideresnet-cifar"),
+        ("ISIC-ResNet200", "resnet200", 224, 6_009, "resnet200-isic"),
+        ("ImageNet-ResNet152", "resnet152", 224, 50_000, ""),
+    ],
+)
+def test_the_operations_that_a_row_needs_are_those_of_its_recipe(
+    group, network, pixels, images, recipe
+):
+    """A step of training takes three times the operations of a prediction."""
+    row = next(r for r in ROWS if r.group == group)
+    built = networks.build(network, row.classes, 3).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        built(torch.zeros(1, 3, pixels, pixels))
+    passes = 3 * networks.RECIPES[recipe].epochs if recipe else 1
+    said = float(re.findall(r"(\S+) operations", row.hardware)[0])
+    assert said == pytest.approx(counter.get_total_flops() * images * passes, rel=0.05)
 
 
 def test_the_file_that_a_row_names_fills_it(tmp_path):
