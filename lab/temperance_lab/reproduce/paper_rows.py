@@ -42,11 +42,9 @@ def _time(operations: float) -> str:
     )
 
 
-def _training(operations: float) -> str:
-    return (
-        f"{_time(operations)}, to train the network (temperance_lab.networks has its architecture "
-        "and recipe), or somebody's published logits"
-    )
+def _training(group: str, operations: float) -> str:
+    command = f"`temperance-lab train {group} --data DIR`, which writes it"
+    return f"{_time(operations)}, for {command}; or somebody's published logits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,7 @@ ROWS = (
         "svhn_densenet100.npz",
         balanced=False,
         rows=26_032,
-        hardware=f"train_32x32.mat and test_32x32.mat; {_training(3.1e16)}",
+        hardware="train_32x32.mat, test_32x32.mat and " + _training("SVHN-DenseNet100", 3.1e16),
     ),
     Row(
         "CIFAR10",
@@ -222,7 +220,7 @@ ROWS = (
         "WideResNet40-4",
         "cifar100_wideresnet40_4.npz",
         classes=100,
-        hardware=f"cifar-100-python.tar.gz; {_training(7.8e16)}",
+        hardware="cifar-100-python.tar.gz and " + _training("CIFAR100-WideResNet40-4", 7.8e16),
     ),
     # No rows of the paper's tables (`BESIDE`); the first two are of the supplement.
     Row(

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from temperance import InputError
 from temperance_lab import networks
 from temperance_lab.cli import main
+from temperance_lab.datasets import Dataset
 from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, stored
 from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
 from temperance_lab.reproduce.figures import FIGURES, draw
@@ -20,6 +21,7 @@ from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
 from temperance_lab.reproduce.record import write
 from temperance_lab.reproduce.size import SHIFTED
+from temperance_lab.reproduce.training_of_rows import TRAINED
 
 RECORDS = Path(__file__).parents[2] / "experiments" / "paper"
 
@@ -157,6 +159,28 @@ def test_the_file_that_a_row_names_fills_it(tmp_path):
     assert all(r.needs is None and r.reported and r.agrees is None for r in filled)
     others = [r for r in missing if r.method not in {"TS", "UTS"}]
     assert [r for r in records if r not in filled] == others  # what they need is still said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", TRAINED)
+def test_a_missing_row_is_filled_by_its_command(group, tmp_path, monkeypatch):
+    """One epoch of eight images in the place of hours; then the row has numbers."""
+    row = next(r for r in ROWS if r.group == group)
+    rng = np.random.default_rng(0)
+    x = rng.integers(256, size=(8, 32, 32, 3), dtype=np.uint8)
+    y = np.arange(8) % row.classes
+    names = tuple(map(str, range(row.classes)))
+    given = Dataset(x, y, x, y, names)
+    monkeypatch.setattr("temperance_lab.datasets.load", lambda *_: given)
+    for name, recipe in networks.RECIPES.items():
+        monkeypatch.setitem(networks.RECIPES, name, replace(recipe, epochs=1, batch_size=4))
+    assert main(["train", group, "--data", str(tmp_path)]) == 0
+    with np.load(tmp_path / "logits" / row.file) as file:
+        assert file["logits"].shape == (8, row.classes)
+    data = ExperimentData(tmp_path, tmp_path)
+    assert row.available(data)
+    assert f"temperance-lab train {group} --data" in row.hardware
+    assert main(["train", "MNIST-Lenet-5", "--data", str(tmp_path)]) == 2
 
 
 def test_records_come_in_the_order_of_the_paper(tmp_path):
