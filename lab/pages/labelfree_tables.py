@@ -116,7 +116,8 @@ def decision() -> str:
         gains = ["–" if name is None else f"{_gain(found[g], name):.0f}" for g in groups]
         known = name is not None and isinstance(found[groups[0]].get(name), dict)
         harmed = [f"{found[g][name]['harmed']:.0%}" for g in groups] if known else []
-        rows.append([holds, call, "\u00a0/\u00a0".join(gains), "\u00a0/\u00a0".join(harmed) or "–", fails])
+        both = ("\u00a0/\u00a0".join(part) or "–" for part in (gains, harmed))  # on one line
+        rows.append([holds, call, *both, fails])
     return table(["You have", "Call", "gain", "harmed", "How it fails"], rows)
 
 
