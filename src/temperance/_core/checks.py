@@ -196,7 +196,9 @@ def check_header(table: object, name: str) -> None:
 
 
 def header_of(table: object) -> list[str] | None:
-    """Return the names of the columns of a data frame; None for an array."""
+    """Return the columns of a data frame, or of a pair that begins with one; None for an array."""
+    if isinstance(table, tuple):
+        table = next(iter(cast("tuple[object, ...]", table)), None)
     header = getattr(table, "column_names", getattr(table, "columns", None))
     return None if header is None or callable(header) else [str(column) for column in header]
 

@@ -356,8 +356,7 @@ def read_problem(
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     called = None if classes is None else check_classes(classes, k)
-    home_logits = source[0] if isinstance(source, tuple) and source else None
-    check_order(target_logits, called or header_of(home_logits), "target_logits")
+    check_order(target_logits, called or header_of(source), "target_logits")
     home = None if source is None else as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(sample_size(home), generator)
     pair = None if home is None or drawn is None else take_labelled(home, drawn)
