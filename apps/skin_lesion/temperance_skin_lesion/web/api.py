@@ -109,7 +109,7 @@ class DiagnosisOut(BaseModel):
 
 
 SAME = ("id", "created", "by", "sha256", "lesion", "site", "camera", "width", "height")
-SAME += ("kept", "repeats", "model", "quality")
+SAME += ("kept", "repeats", "model")
 """Columns of a case that the interface shows as they are."""
 
 
@@ -143,7 +143,7 @@ class CaseOut(BaseModel):
     probabilities: dict[str, float] | None = Field(description="calibrated")
     raw: dict[str, float] | None = Field(description="of the network as it is")
     agreement: int | None = Field(description="orientations of eight that name the same diagnosis")
-    quality: dict[str, float]
+    quality: dict[str, float] = Field(description="empty while what was said is hidden")
     rule: str | None = Field(description="the first rule that fired, or answer")
     why: str | None
     rules: list[Rule] | None = Field(description="all rules that fired, melanoma first")
@@ -164,10 +164,11 @@ class CaseOut(BaseModel):
             "rule": case.rule,
             "why": case.why,
             "rules": [Rule(rule=rule, why=why) for rule, why in case.rules],
+            "quality": case.quality,
         }
         hidden = case.hidden and known is None
         if hidden:
-            facts = dict.fromkeys(facts)
+            facts = dict.fromkeys(facts) | {"quality": {}}
         elif case.rule == FOREIGN:
             facts |= {"malignant": None, "probabilities": None, "raw": None, "predicted": None}
         return cls(
