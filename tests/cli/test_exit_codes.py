@@ -117,7 +117,9 @@ def test_a_process_without_standard_streams(rows, closed):
 
     def run(name):
         command = f"{sys.executable} -m temperance apply {name} --map map.json --out o.npz {closed}"
-        return subprocess.run(["/bin/sh", "-c", command], check=False, cwd=rows, capture_output=True)
+        return subprocess.run(
+            ["/bin/sh", "-c", command], check=False, cwd=rows, capture_output=True
+        )
 
     assert run("none.npz").returncode == 2
     assert run("rows.npz").returncode == 0
