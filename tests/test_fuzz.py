@@ -151,7 +151,7 @@ def parameters(n, k):
         "n_bins": st.integers(1, 20),
         "n_resamples": st.integers(1, 50),
         "bag_size": st.one_of(st.none(), st.integers(30, 60)),
-        "form": st.sampled_from(["paper", "reference", "appendix", "none"]),
+        "form": st.sampled_from(["paper", "main-text", "reference", "appendix", "none"]),
         "method": st.sampled_from([*ACCURACY_METHODS, "em", "bbse", "rlls", "none"]),
         "metric": st.sampled_from([tp.metrics.nll, tp.metrics.ece, tp.metrics.accuracy]),
         "bias": st.booleans(),

@@ -156,6 +156,26 @@ def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, fram
             plain.map(table)
 
 
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_frame_with_the_names_of_the_classes_has_them_in_order(scene, plain, frame):
+    z, y = scene.source
+    words = np.array(NAMES)[y]
+    target, home = frame(scene.target, NAMES), frame(z, NAMES)
+    assert tp.calibrate(target, MIX, (home, words), classes=NAMES).map == plain.map
+    turned = frame(scene.target[:, ::-1], NAMES[::-1])
+    for given in ({"source": (home, words), "classes": NAMES}, {"source": (home, y)}):
+        with pytest.raises(tp.InputError, match="must have columns in the order"):
+            tp.calibrate(turned, MIX, **given)
+    with pytest.raises(tp.InputError, match=f"Got '{NAMES[-1]}' where '{NAMES[0]}' is due"):
+        tp.metrics.ece(turned, np.array(NAMES)[scene.labels], classes=NAMES)
+
+
+def test_words_among_the_scores_are_told_by_their_column(scene):
+    table = pd.DataFrame(scene.target, columns=NAMES).assign(label="owl")
+    with pytest.raises(tp.InputError, match="words in the column 'label': select"):
+        tp.calibrate(table, MIX)
+
+
 def test_a_lazy_frame_is_refused_with_the_way_out(scene):
     with pytest.raises(tp.InputError, match=r"Got LazyFrame: pass its \.collect\(\)"):
         tp.fit_temperature(pl.DataFrame(scene.source[0]).lazy(), scene.source[1])

@@ -139,7 +139,7 @@ METRICS = {
 }
 METHODS = {
     "uts": lambda z, q, _: tp.fit_uts(z, q),
-    "uts, paper": lambda z, q, _: tp.fit_uts(z, q, form="paper", bag_size=None),
+    "uts, paper": lambda z, q, _: tp.fit_uts(z, q, form="main-text", bag_size=None),
     "cpcs": lambda z, _, s: tp.fit_cpcs(z, s),
     "transcal": lambda z, _, s: tp.fit_transcal(z, s),
     "lascal": lambda z, _, s: tp.fit_lascal(z, s),

@@ -196,10 +196,9 @@ def check_header(table: object, name: str) -> None:
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
         raise InputError(f"{msg} its .collect().")
-    header = getattr(table, "column_names", getattr(table, "columns", None))
-    if header is None or callable(header):
+    names = header_of(table)
+    if names is None:
         return
-    names = [str(column) for column in header]
     k = sum(re.fullmatch(r"logit_\d{1,9}", column) is not None for column in names)
     wanted = [f"logit_{i}" for i in range(k)]
     if k and names != wanted:
@@ -209,6 +208,25 @@ def check_header(table: object, name: str) -> None:
             f"{name} must have the columns logit_0 to logit_{k - 1} in this order and no others. "
             f"Got {shown}{', …' if len(others or names) > 6 else ''}"
             f"{' too' if others else ''}; select the columns by name first."
+        )
+
+
+def header_of(table: object) -> list[str] | None:
+    """Return the columns of a data frame, or of a pair that begins with one; None for an array."""
+    if isinstance(table, tuple):
+        table = next(iter(cast("tuple[object, ...]", table)), None)
+    header = getattr(table, "column_names", getattr(table, "columns", None))
+    return None if header is None or callable(header) else [str(column) for column in header]
+
+
+def check_order(table: object, classes: Sequence[object] | None, name: str) -> None:
+    """Raise when the columns of a data frame are called like the classes, in another order."""
+    header, wanted = header_of(table), [str(one) for one in classes or ()]
+    if header is not None and header != wanted and sorted(header) == sorted(wanted):
+        first = next(i for i, column in enumerate(wanted) if header[i] != column)
+        raise InputError(
+            f"{name} must have columns in the order of the classes. Got {header[first]!r} "
+            f"where {wanted[first]!r} is due; select the columns in that order first."
         )
 
 
@@ -225,6 +243,9 @@ def _kind_of(values: object, array: Array | None) -> str:
     if "complex" in str(array.dtype):
         return f"an array of {array.dtype}: Complex data not supported."
     if str(array.dtype) == "object":
+        for column, held in zip(header_of(values) or (), array.T, strict=False):
+            if any(isinstance(one, str) for one in held):
+                return f"words in the column {column!r}: select the columns of the scores first."
         return "an array of objects: some values are missing or no numbers; drop those rows."
     return f"an array of dtype {array.dtype} instead."
 

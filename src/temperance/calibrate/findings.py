@@ -61,16 +61,16 @@ CODES = {
     ),
     "TP104": Code(
         "warn",
-        "The class mix given differs by {distance:.0%} from what the model sees, by more than "
-        "chance.",
+        "The class mix given differs by {distance:.0%} from that of the model's own "
+        "probabilities, by more than chance.",
         "If the mix is right, some classes are predicted too often, and the class bias corrects "
         "that. Check the mix and the order of its classes.",
     ),
     "TP105": Code(
         "note",
         "No class mix was given.",
-        "Predictions are moved only as far as the class mix of the source may still hold. A class "
-        "mix, even a rough one, allows to correct more: see temperance.about.",
+        "Without one the predictions change little. A class mix of the target, even a rough one "
+        "(temperance.about), corrects more.",
     ),
     "TP106": Code(
         "warn",

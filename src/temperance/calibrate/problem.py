@@ -23,10 +23,12 @@ from temperance._core.checks import (
     check_classes,
     check_flag,
     check_number,
+    check_order,
     check_prior,
     check_seed,
     class_keys,
     class_order,
+    header_of,
     plain_numbers,
 )
 from temperance._core.stats import Z90
@@ -354,6 +356,7 @@ def read_problem(
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     called = None if classes is None else check_classes(classes, k)
+    check_order(target_logits, called or header_of(source), "target_logits")
     home = None if source is None else as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(sample_size(home), generator)
     pair = None if home is None or drawn is None else take_labelled(home, drawn)

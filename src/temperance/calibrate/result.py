@@ -16,7 +16,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import Array, Floats, to_numpy
+from temperance._core.arrays import Array, Floats, namespace, to_numpy
 from temperance._core.checks import (
     InputError,
     check_choice,
@@ -185,6 +185,14 @@ class Calibration:
     def predict_proba(self, logits: LogitsLike) -> Array:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
         return self.map.predict_proba(logits)
+
+    def predict(self, logits: LogitsLike) -> Array:
+        """Return the most probable class of each row as the number of its column.
+
+        It can differ from that of the largest logit, because a class bias moves predictions.
+        """
+        p = self.predict_proba(logits)
+        return namespace(p).argmax(p, axis=-1)
 
     def update(self, logits: LogitsLike, labels: LabelsLike) -> Calibration:
         """Return the calibration with more labelled rows of its target.
@@ -725,7 +733,9 @@ def _would_change(problem: Problem) -> list[str]:
     wishes = ["Labels of a few target rows, from the list of rows to label first."]
     if problem.source is None:
         wishes.append("A labelled source: rows from before the shift with labels.")
-    if problem.prior is None or problem.prior.kind != "given":
+    if problem.prior is None:
+        wishes.append("The class mix of the target, even a rough one.")
+    elif problem.prior.kind != "given":
         wishes.append("A class mix that is known exactly.")
     if problem.n < 2_000:
         wishes.append("More target rows.")

@@ -66,8 +66,8 @@ EXAMPLES = {
 The prior is the class mix of the target. prior.json holds a list in the order
 of the classes, or an object by class name; a pair [low, high] is a range, and
 {"about": [...], "rows": 100} says how well the mix is known. Without --prior
-the one inside the file is used; without either, predictions move only as far
-as the class mix of the source may still hold.""",
+the one inside the file is used; without either, few predictions
+change.""",
     "fit": """Examples:
 
   temperance fit val.npz --out map.json

@@ -27,6 +27,12 @@ PRIOR_KINDS = {
     "range": "given by the user as ranges",
     "unknown": "not known",
 }
+METHODS = {
+    "matched": "fitted to all that is known",
+    "labelled": "fitted to all that is known, labelled rows included",
+    "source temperature": "that of the labelled source",
+    "identity": "the model's own probabilities are kept",
+}
 
 LINES = {"before": "the model's own confidence", "after": "calibrated"}
 RISK = (
@@ -66,6 +72,7 @@ def page_facts(
         "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS_LISTED],
         "severities": SEVERITY_WORDS,
         "prior_kinds": PRIOR_KINDS,
+        "method": METHODS[facts["method"]],
         "facts_json": _facts_json(calibration, audit),
     }
 
@@ -77,6 +84,8 @@ def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
     doubtful = texts.unsure(calibration) if labels is None else not texts.confirmed(labels)
     if doubtful and calibration.verdict == "improved":
         return "no-evidence"
+    if labels is None and texts.about_right(calibration):
+        return "improved"
     return calibration.verdict
 
 
