@@ -39,6 +39,7 @@ ODD_THINGS = [
     pd.DataFrame({"a": ["x"], "b": [1]}), pd.Series([pd.NA, 1.0]), pd.NaT, array_api_strict.ones(3),
     np.random.default_rng(0), tp.Temperature, tp.Temperature(2.0), float, pytest, NotImplemented,
     (i for i in range(3)), memoryview(b"ab"), np.matrix([[1.0, 2.0]]), [10**400, 1], [[10**400, 1]],
+    10**5000,
 ]  # fmt: skip
 
 arrays_of_anything = npst.arrays(
@@ -150,7 +151,7 @@ def parameters(n, k):
         "n_bins": st.integers(1, 20),
         "n_resamples": st.integers(1, 50),
         "bag_size": st.one_of(st.none(), st.integers(30, 60)),
-        "form": st.sampled_from(["paper", "reference", "appendix", "none"]),
+        "form": st.sampled_from(["paper", "main-text", "reference", "appendix", "none"]),
         "method": st.sampled_from([*ACCURACY_METHODS, "em", "bbse", "rlls", "none"]),
         "metric": st.sampled_from([tp.metrics.nll, tp.metrics.ece, tp.metrics.accuracy]),
         "bias": st.booleans(),

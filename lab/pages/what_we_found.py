@@ -93,11 +93,10 @@ calibration in {acc_rows} of its rows. {isic}
 Equation 8 as printed, one square around both sums, is least at w = 0 for every network of more than
 two classes and every class mix. With a square for each class, a network that predicts each class
 about as often as it occurs has nothing to fill, and the best weight again runs to zero, and T with
-it:
-`fit_uts(form="paper")` says `NotIdentified`. What the authors' code minimises is another thing, a
-*relative* shortfall of predictions, and it has a minimum. [UTS, derived](../concepts/uts.md) has
-the proofs, and where the paper's own proof slips: E[W] is twice the class mix, and a power does not
-move through a sum.
+it: `fit_uts(form="main-text")` says `NotIdentified`. What the authors' code minimises is another
+thing, a *relative* shortfall of predictions, and it has a minimum. [UTS,
+derived](../concepts/uts.md) has the proofs, and where the paper's own proof slips: E[W] is twice
+the class mix, and a power does not move through a sum.
 
 ![What is minimised, as printed and as run](../figures/uts_objective.png)
 

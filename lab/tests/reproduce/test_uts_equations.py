@@ -184,7 +184,7 @@ def test_under_exact_covariate_shift_the_source_temperature_is_right():
     assert fitted == pytest.approx([3, 3], rel=0.02)
 
 
-@pytest.mark.parametrize("form", ["paper", "appendix"])
+@pytest.mark.parametrize("form", ["main-text", "appendix"])
 def test_the_printed_equations_do_not_identify_a_temperature(form):
     z = 3 * model(2000, 10)
     with pytest.raises(NotIdentified):
