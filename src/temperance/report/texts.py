@@ -89,8 +89,8 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
         ).strip()
     when = "On" if audit is None else "What was estimated without these labels: on"
     said = (
-        f"{when} these {n} rows the model says it is {own} sure on average, and it is estimated to be "
-        f"right for {between(facts['accuracy_before'])} of them. With the calibration its "
+        f"{when} these {n} rows the model says it is {own} sure on average, and it is estimated to "
+        f"be right for {between(facts['accuracy_before'])} of them. With the calibration its "
         f"confidence is {percent(facts['confidence_after'])} on average, and the gap between "
         f"confidence and accuracy is estimated at {percent(after.value)}, against "
         f"{percent(before.value)} before."
