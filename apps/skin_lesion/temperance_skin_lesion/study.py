@@ -195,14 +195,15 @@ def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study
         (source.logits, source.labels),
         home_shares(answered, source.labels, source.lesions),
     )
+    everything = _group("all", lesions, knowledge)
     return Study(
         silent=silent,
         mix_stated=knowledge.prior is not None,
         other=len(others),
         other_answered=sum(not all(c.decision == "refer" for c in cases) for cases in others),
-        everything=_group("all", lesions, knowledge),
-        sites=_groups(lesions, knowledge, lambda lesion: lesion.first.site),
-        cameras=_groups(lesions, knowledge, lambda lesion: lesion.first.camera),
+        everything=everything,
+        sites=_groups(everything, lesions, knowledge, lambda lesion: lesion.first.site),
+        cameras=_groups(everything, lesions, knowledge, lambda lesion: lesion.first.camera),
         weeks=weeks.by_week(assistant, agreement, hidden=silent),
         steps=[
             Step(n, estimate(lesions, diagnosed[:n], knowledge), measured_shares(diagnosed[:n]))
@@ -217,13 +218,18 @@ def _label(code: str | None) -> int:
 
 
 def _groups(
-    lesions: Sequence[Lesion], knowledge: Knowledge, key: Callable[[Lesion], str]
+    everything: Group,
+    lesions: Sequence[Lesion],
+    knowledge: Knowledge,
+    key: Callable[[Lesion], str],
 ) -> list[Group]:
-    """Estimate and measure each group by itself; one that is all lesions says nothing new."""
-    names = sorted({key(lesion) for lesion in lesions} - {""})
-    if len({key(lesion) for lesion in lesions}) < 2:
-        return []
-    return [_group(name, [x for x in lesions if key(x) == name], knowledge) for name in names]
+    """Estimate and measure each group by itself; where there is one only, it is everything."""
+    by_name: dict[str, list[Lesion]] = {}
+    for lesion in lesions:
+        by_name.setdefault(key(lesion), []).append(lesion)
+    if len(by_name) == 1:
+        return [replace(everything, name=name) for name in by_name if name]
+    return [_group(name, mine, knowledge) for name, mine in sorted(by_name.items()) if name]
 
 
 def _group(name: str, lesions: Sequence[Lesion], knowledge: Knowledge) -> Group:
