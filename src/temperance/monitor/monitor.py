@@ -19,6 +19,7 @@ from temperance._core.checks import (
     InputError,
     check_classes,
     check_number,
+    check_order,
     check_same_classes,
     shown,
 )
@@ -188,6 +189,7 @@ class Monitor:
             return self._add_labels(when, labelled)
         rows = as_rows(logits)
         check_same_classes(rows.n_classes, len(self.classes), "logits")
+        check_order(logits, self.classes, "logits")
         columns = _columns(segments, rows.n)
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
