@@ -39,6 +39,7 @@ ODD_THINGS = [
     pd.DataFrame({"a": ["x"], "b": [1]}), pd.Series([pd.NA, 1.0]), pd.NaT, array_api_strict.ones(3),
     np.random.default_rng(0), tp.Temperature, tp.Temperature(2.0), float, pytest, NotImplemented,
     (i for i in range(3)), memoryview(b"ab"), np.matrix([[1.0, 2.0]]), [10**400, 1], [[10**400, 1]],
+    10**5000,
 ]  # fmt: skip
 
 arrays_of_anything = npst.arrays(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance._core import checks
 
 NAMES = ["owl", "cat", "yak", "dog", "bee"]
 MIX = np.array([0.1, 0.15, 0.2, 0.25, 0.3])
@@ -47,6 +49,18 @@ def test_a_prior_by_name_is_put_in_the_order_of_the_columns(scene, plain, given)
     cal = tp.calibrate(scene.target, given, scene.source, classes=NAMES)
     np.testing.assert_allclose(cal.details["prior"], MIX)
     assert cal.map.parameters()["temperature"] == plain.map.parameters()["temperature"]
+
+
+def test_thousands_of_names_take_no_more_than_their_number():
+    """Each name was once looked for among all the others."""
+    names = [f"class {i}" for i in range(100_000)]
+    start = time.process_time()
+    found = checks.by_column(dict.fromkeys(reversed(names), 1.0), len(names), names)
+    assert time.process_time() - start < 5
+    assert len(found) == len(names)
+    with pytest.raises(tp.InputError, match="names 'x', which is none of them"):
+        checks.by_column(dict.fromkeys([*names[1:], "x"], 1.0), len(names), names)
+    assert time.process_time() - start < 5
 
 
 def test_ranges_and_rough_priors_go_by_name_too(scene):

@@ -164,7 +164,7 @@ def test_parquet_names_row_and_column(tmp_path):
 
 
 def test_a_parquet_bomb(tmp_path, monkeypatch):
-    monkeypatch.setattr("temperance.io.table.PATIENT", 1 << 24)  # a small bomb
+    monkeypatch.setattr("temperance._core.files.PATIENT", 1 << 24)  # a small bomb
     path = tmp_path / "t.parquet"
     zeros = pa.table({"logit_0": np.zeros(2 << 20), "logit_1": np.zeros(2 << 20)})
     parquet.write_table(zeros, path)

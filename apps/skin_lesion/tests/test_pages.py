@@ -165,7 +165,8 @@ def test_every_sentence_about_the_calibration_in_use_is_true(browser, assistant)
     assert "Fitted to 321 unlabelled pictures of this clinic" in browser.get("/clinic").text
     assert "without evidence" not in start
     with assistant.store.writing() as session:
-        session.get(MapRow, number).verdict = "no-evidence"
+        row = session.get(MapRow, number)
+        row.summary = {**row.summary, "closer": 0.62, "compared_with": 1}
     start = " ".join(browser.get("/").text.split())
     assert "<strong>without evidence</strong> that they are closer to the truth" in start
     assert "without evidence of a gain" in browser.get("/clinic").text

@@ -164,6 +164,26 @@ def test_of_ten_who_accept_at_once_one_is_obeyed_and_nine_are_told(assistant):
         assert assistant.active(session).policy_id == numbers[said.index("accepted")]
 
 
+def test_who_names_an_activation_that_is_still_to_come_is_refused(assistant):
+    """Otherwise rules are compared with one calibration and come into force beside another."""
+    first, second = (
+        policies.propose(assistant, Policy(threshold=level), Agreement(), by="test")
+        for level in (0.8, 0.9)
+    )
+    with assistant.store.reading() as session:
+        seen = assistant.active(session).activation
+
+    def meanwhile(*_):
+        changes.accept(assistant, policies.POLICIES, first, seen, Agreement(), by="other")
+        return ""
+
+    slow = changes.Kind("policy", PolicyRow, meanwhile)
+    with pytest.raises(Conflict, match="in the meantime"):
+        changes.accept(assistant, slow, second, seen + 1, Agreement(), by="test")
+    with pytest.raises(Conflict, match=f"rules {first} is in force"):
+        changes.accept(assistant, slow, second, seen, Agreement(), by="test")
+
+
 def test_a_new_map_in_the_meantime_is_a_conflict_too(assistant):
     """The comparison was made with the map in use: another map means another comparison."""
     from temperance_skin_lesion import clinic

@@ -14,6 +14,8 @@ from typing import IO
 
 from temperance._core.checks import InputError
 
+PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
+EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 MAX_REASON = 160  # characters that are shown of the message of a decoder
 FILE_KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -61,6 +63,15 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
             f"too much for what it should hold."
         )
     return data
+
+
+def check_expansion(expanded: int, stored: int, what: str) -> None:
+    """Refuse a file that would fill the memory: one that grows as no file of logits does."""
+    if expanded > PATIENT and expanded > EXPANSION * max(stored, 1):
+        raise InputError(
+            f"{what} must be a file of logits, but its {stored:,} bytes grow to {expanded:,}: it "
+            f"is damaged or made to fill the memory. Save it again, uncompressed."
+        )
 
 
 @contextmanager

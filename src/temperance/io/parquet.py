@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
+from temperance._core.files import check_expansion
 from temperance._core.progress import tracked
 from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
 from temperance.io.table import (
@@ -25,7 +26,6 @@ from temperance.io.table import (
     Keep,
     Table,
     beside,
-    check_expansion,
     count_in_front,
     held_in,
     kept,

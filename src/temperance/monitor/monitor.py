@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.arrays import to_numpy
-from temperance._core.checks import InputError, check_classes, check_number, check_same_classes
+from temperance._core.checks import (
+    InputError,
+    check_classes,
+    check_number,
+    check_same_classes,
+    shown,
+)
 from temperance._core.files import MAX_REASON, ascii_words, shown_path
 from temperance._version import __version__
 from temperance.calibrate import calibrate
@@ -519,7 +525,7 @@ def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:
     for column, values in found.items():
         if values.shape != (n,):
             msg = f"segments must have one value for each of the {n:,} rows. Got shape "
-            raise InputError(f"{msg}{values.shape} for {column!r}.")
+            raise InputError(f"{msg}{values.shape} for {shown(column)}.")
     return found
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from typing import Any
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 from temperance.calibrate.constants import POLICY
 from temperance.monitor.alarms import SEVERITIES, Limits, ring, unlike_whole
 from temperance.monitor.change import Chart, Ranks, Tally
@@ -15,11 +16,12 @@ from temperance.monitor.window import Estimates, Window, read, with_labels
 
 def moment(at: object) -> str:
     """Return a date, or a date and time, in ISO 8601."""
-    text = at if isinstance(at, str) else at.isoformat() if hasattr(at, "isoformat") else str(at)  # pyright: ignore[reportAttributeAccessIssue]
     try:
+        given: Any = at
+        text = given.isoformat() if hasattr(given, "isoformat") else str(given)
         parsed = dt.datetime.fromisoformat(text)
     except ValueError:
-        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {at!r} instead."
+        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {shown(at)}."
         raise InputError(msg) from None
     only_date = len(text) <= len("2026-W47-1") and parsed.time() == dt.time()
     return parsed.date().isoformat() if only_date else parsed.isoformat(timespec="seconds")

@@ -59,7 +59,7 @@ from temperance_skin_lesion.web.api import (
     read_files,
 )
 from temperance_skin_lesion.web.messages import sentences
-from temperance_skin_lesion.web.plain import plain_alarm, plain_finding
+from temperance_skin_lesion.web.plain import plain_alarm, plain_finding, plain_gain
 from temperance_skin_lesion.web.security import COOKIE, own_address, secret_of
 from temperance_skin_lesion.worklist import Worklist  # noqa: TC001 - read at run time
 
@@ -147,6 +147,7 @@ def when(at: str | None) -> Markup | str:
 templates.env.filters |= {
     "ends": ends,
     "evidence": show,
+    "gain": plain_gain,
     "number": number,
     "percent": percent,
     "plain": plain_finding,
@@ -395,7 +396,7 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
         here="clinic",
         active=active,
         former=former,
-        maps=maps,
+        maps=[(made, row) for made, row in zip(maps, rows, strict=True)],
         used=used,
         last_mix=stated,
     )
