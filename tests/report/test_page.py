@@ -202,6 +202,15 @@ def test_labels_agree_when_nothing_got_worse():
     assert 'class="verdict improved"' in text
 
 
+def test_an_error_that_labels_still_find_is_said_first():
+    gap = tp.Interval(0.2, 0.1, 0.3)
+    top, text = labels_say(ece_before=tp.Interval(0.5, 0.4, 0.6), ece_after=gap)
+    assert texts.NOT_RIGHT_YET in top
+    assert 'class="verdict no-evidence"' in text
+    assert "50% → 20%" in Page(text).text.partition("How sure")[0]
+    assert texts.NOT_RIGHT_YET not in labels_say(ece_after=gap, n=texts.ROWS_TO_AUDIT - 1)[0]
+
+
 def test_what_labels_have_answered_is_no_longer_in_doubt():
     cal = replace(
         calibration("improved"), findings=(tp.Finding("TP401", "They disagree.", {}, "", "warn"),)
@@ -272,6 +281,13 @@ def test_the_reason_why_no_gain_is_promised_is_the_one_that_counts(share, gain, 
         details=cal.details | {"probability_of_gain": share},
     )
     assert why in texts.gain_sentence(other)
+
+
+def test_a_gain_that_is_not_expected_is_not_called_open():
+    cal = calibration("no evidence")
+    wide = {"ece_before": tp.Interval(0.1, 0.0, 0.3), "verdict": "no-evidence"}
+    assert texts.to_do(replace(cal, **wide, gain=tp.Interval(-0.01, -0.1, 0.1))) == texts.NO_GAIN
+    assert texts.to_do(replace(cal, **wide, gain=tp.Interval(0.01, -0.1, 0.1))) != texts.NO_GAIN
 
 
 def test_confidence_that_needs_no_correction_is_called_about_right():

@@ -131,7 +131,7 @@ def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:
     z, y = target.logits, _labels(target)
     refused, unlabelled = calibrate(z, classes=target.classes), comparison.calibration
     rows = refused.label_next(n)
-    all_known = f"{n} labels, class mix and source"
+    all_known = f"{n} labels and both"
     calibrations = {
         "logits alone": refused,
         "class mix and source": unlabelled,
@@ -247,7 +247,7 @@ def _show_helped(mild: Comparison, hard: Comparison) -> None:
     )
     say()
     table(
-        ("method", "what it may see", "says", "is right", "calibration error", "Brier score"),
+        ("method", "what it may see", "says", "is right", "ECE", "Brier"),
         [
             (
                 one.method,
@@ -263,9 +263,9 @@ def _show_helped(mild: Comparison, hard: Comparison) -> None:
     )
     say()
     say(
-        "'says' is how sure a method is on average, 'is right' how often it really is. The "
-        "calibration error (ECE) is the gap between the two over all levels of confidence; the "
-        "Brier score judges confidence and answers together; lower is better for both. TS is "
+        "'says' is how sure a method is on average, 'is right' how often it really is. ECE, the "
+        "calibration error, is the gap between the two over all levels of confidence; the Brier "
+        "score judges confidence and answers together; lower is better for both. TS is "
         "temperature scaling; TS-Target looks at all the labels, and shows what they would give. "
         "UTS is a published method."
     )
@@ -324,7 +324,7 @@ def _show_labels(labelled: LabelledComparison) -> None:
     )
     say()
     table(
-        ("what is known", "verdict", "accuracy, estimated", "true", "ECE, estimated", "true"),
+        ("what is known", "verdict", "accuracy", "true", "ECE", "true"),
         [
             (
                 name,
@@ -340,7 +340,7 @@ def _show_labels(labelled: LabelledComparison) -> None:
     say()
     own, few = (labelled.parts[name][1] for name in ("logits alone", f"{n} labels"))
     say(
-        f"The numbers in brackets are 90% intervals; the true numbers are measured with all "
-        f"{rows:,} labels. Without a label the accuracy is nearly unknown. With {n} labels and "
+        f"Accuracy and ECE are estimates with 90% intervals; 'true' is measured with all {rows:,} "
+        f"labels. Without a label the accuracy is nearly unknown. With {n} labels and "
         f"nothing else, the calibration error falls from {own.ece:.3f} to {few.ece:.3f}."
     )

@@ -81,7 +81,10 @@ def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
     """Return the verdict in whose colour the page begins: never green against labels."""
     if labels is not None and texts.contradicted(labels):
         return "refused"
-    doubtful = texts.unsure(calibration) if labels is None else not texts.confirmed(labels)
+    if labels is None:
+        doubtful = texts.unsure(calibration)
+    else:
+        doubtful = not texts.confirmed(labels) or texts.not_right_yet(labels)
     if doubtful and calibration.verdict == "improved":
         return "no-evidence"
     if labels is None and texts.about_right(calibration):

@@ -26,8 +26,15 @@ TO_DO = {
     ),
     "refused": "Do not rely on the confidence of the model on these rows.",
 }
+NO_GAIN = (
+    "The calibrated probabilities are applied, and the model's own are estimated to be as good: "
+    "labels of a few rows would decide."
+)
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
+NOT_RIGHT_YET = (
+    "Better than the model's own confidence, but not right yet: calibrate again with these labels."
+)
 ROWS_TO_AUDIT = 30  # labelled rows at which an audit finds a wrong calibration
 PLAIN = {
     "the rows that label_next names": "the rows listed below",
@@ -80,9 +87,10 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
             f"{applied(calibration)} "
             f"Nothing is known about how far the confidence, {own} on average, can be trusted."
         ).strip()
+    when = "On" if audit is None else "What was estimated without these labels: on"
     said = (
-        f"On these {n} rows the model says it is {own} sure on average, and it is estimated to be "
-        f"right for {between(facts['accuracy_before'])} of them. With the calibration its "
+        f"{when} these {n} rows the model says it is {own} sure on average, and it is estimated to "
+        f"be right for {between(facts['accuracy_before'])} of them. With the calibration its "
         f"confidence is {percent(facts['confidence_after'])} on average, and the gap between "
         f"confidence and accuracy is estimated at {percent(after.value)}, against "
         f"{percent(before.value)} before."
@@ -123,11 +131,14 @@ def to_do(calibration: Calibration) -> str:
             "Label some rows first: all that is known allows an accuracy from "
             f"{percent(known[1])} to {percent(known[2])}."
         )
+    gain = calibration.gain
     if (most := _small_error(calibration)) is not None:
         return (
             "Use the calibrated probabilities or the model's own: either is estimated to differ "
             f"from the accuracy by {percent(most)} at most."
         )
+    if calibration.verdict == "no-evidence" and gain is not None and gain.value <= 0:
+        return NO_GAIN
     return TO_DO[calibration.verdict]
 
 
@@ -176,6 +187,8 @@ def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
     """Return the answer in one line: that of the labels, where they have one."""
     if audit is not None and not confirmed(audit):
         return CONTRADICTED if contradicted(audit) else UNCONFIRMED
+    if audit is not None and calibration.verdict == "improved" and not_right_yet(audit):
+        return NOT_RIGHT_YET
     if calibration.verdict == "improved" and unsure(calibration) and audit is None:
         return UNSURE
     if audit is None and about_right(calibration):
@@ -191,6 +204,11 @@ def contradicted(audit: dict[str, Any]) -> bool:
 def confirmed(audit: dict[str, Any]) -> bool:
     """Return whether nothing that labels say speaks against a calibration, however few."""
     return audit["agrees"] is not False and not _worse(audit)
+
+
+def not_right_yet(audit: dict[str, Any]) -> bool:
+    """Return whether labels, enough of them, show a calibration error that is not small."""
+    return audit["n"] >= ROWS_TO_AUDIT and audit["ece_after"][1] > SMALL_ERROR
 
 
 def _worse(audit: dict[str, Any]) -> list[str]:
