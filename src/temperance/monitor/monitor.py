@@ -243,6 +243,9 @@ class Monitor:
             for column, values in columns.items()
             for value in np.unique(values[drawn])
         }
+        if len(found) < sum(len(np.unique(values[drawn])) for values in columns.values()):
+            msg = "segments must differ in column or value. Got two that are both written"
+            raise InputError(f"{msg} column=value alike: leave '=' out of the name of a column.")
         if len(found) > MOST_SEGMENTS:
             msg = f"segments must have at most {MOST_SEGMENTS} values in a window. Got {len(found)}"
             raise InputError(f"{msg}: join rare values, or cut numbers into ranges.")
