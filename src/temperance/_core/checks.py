@@ -216,7 +216,9 @@ def header_of(table: object) -> list[str] | None:
     if isinstance(table, tuple):
         table = next(iter(cast("tuple[object, ...]", table)), None)
     header = getattr(table, "column_names", getattr(table, "columns", None))
-    return None if header is None or callable(header) else [str(column) for column in header]
+    if not isinstance(header, Iterable):
+        return None
+    return [_text(column) for column in cast("Iterable[object]", header)]
 
 
 def check_order(table: object, classes: Sequence[object] | None, name: str) -> None:
@@ -243,7 +245,7 @@ def _kind_of(values: object, array: Array | None) -> str:
     if "complex" in str(array.dtype):
         return f"an array of {array.dtype}: Complex data not supported."
     if str(array.dtype) == "object":
-        for column, held in zip(header_of(values) or (), array.T, strict=False):
+        for column, held in zip(header_of(values) or (), np.atleast_1d(array).T, strict=False):
             if any(isinstance(one, str) for one in held):
                 return f"words in the column {column!r}: select the columns of the scores first."
         return "an array of objects: some values are missing or no numbers; drop those rows."
@@ -545,7 +547,7 @@ def check_classes(classes: object, n_classes: int, name: str = "classes") -> lis
     """Return class names as a list of ``n_classes`` distinct, hashable values."""
     try:
         names = list(np.asarray(classes, dtype=object).ravel().tolist())
-        distinct = len(set(names))
+        distinct = min(len(set(names)), len({_text(one) for one in names}))
     except (TypeError, ValueError) as error:
         msg = f"{name} must be a sequence of {n_classes} distinct names. Got {shown(classes)}."
         raise InputError(msg) from error

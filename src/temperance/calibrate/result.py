@@ -32,7 +32,7 @@ from temperance.calibrate.constants import POLICY
 from temperance.calibrate.expected import Expected, expect
 from temperance.calibrate.problem import Logits, Problem, row_keys
 from temperance.calibrate.solve import BiasAt
-from temperance.calibrate.stored import check_stored
+from temperance.calibrate.stored import INTERVALS, check_stored
 from temperance.calibrate.threshold import (
     Demand,
     Threshold,
@@ -84,7 +84,6 @@ KNOWN = {
     "range": "The class mix of the target lies in the ranges given.",
 }
 MIX = ("distance", "shrinkage", "confidence_rise", "probability")
-INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
 LEVEL = 0.9  # coverage of all intervals
 
 
@@ -445,12 +444,12 @@ class Calibration:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Calibration:
         """Return the calibration that `to_dict` described."""
-        check_choice(facts["verdict"], VERDICTS, "verdict")
         check_stored(facts)
+        check_choice(facts["verdict"], VERDICTS, "verdict")
         intervals = {name: _interval(facts[name], name) for name in INTERVALS}
         temperature = intervals.pop("temperature")
         if temperature is None:
-            raise ValueError("temperature must be three numbers. Got null instead.")
+            raise InputError("temperature must be three numbers. Got null instead.")
         check_choice(facts["details"]["method"], tuple(APPLIED), "method")
         check_choice(facts["details"]["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
         check_choice(facts["map"]["kind"], KINDS, "kind of the map")
@@ -507,7 +506,7 @@ def _interval(numbers: Any, name: str) -> Interval | None:
         return None
     interval = Interval(*(float(v) for v in numbers))
     if not (np.isfinite(interval).all() and interval.low <= interval.value <= interval.high):
-        raise ValueError(f"{name} must be finite and inside its interval. Got {interval} instead.")
+        raise InputError(f"{name} must be finite and inside its interval. Got {interval} instead.")
     return interval
 
 

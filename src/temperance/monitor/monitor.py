@@ -19,6 +19,7 @@ from temperance._core.checks import (
     InputError,
     check_classes,
     check_number,
+    check_order,
     check_same_classes,
     shown,
 )
@@ -188,6 +189,7 @@ class Monitor:
             return self._add_labels(when, labelled)
         rows = as_rows(logits)
         check_same_classes(rows.n_classes, len(self.classes), "logits")
+        check_order(logits, self.classes, "logits")
         columns = _columns(segments, rows.n)
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
@@ -241,6 +243,9 @@ class Monitor:
             for column, values in columns.items()
             for value in np.unique(values[drawn])
         }
+        if len(found) < sum(len(np.unique(values[drawn])) for values in columns.values()):
+            msg = "segments must differ in column or value. Got two that are both written"
+            raise InputError(f"{msg} column=value alike: leave '=' out of the name of a column.")
         if len(found) > MOST_SEGMENTS:
             msg = f"segments must have at most {MOST_SEGMENTS} values in a window. Got {len(found)}"
             raise InputError(f"{msg}: join rare values, or cut numbers into ranges.")
