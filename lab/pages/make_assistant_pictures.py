@@ -62,7 +62,10 @@ def main() -> None:
 
     command = [sys.executable, "-m", "temperance_skin_lesion", "demo", "--port", str(PORT)]
     address = f"http://127.0.0.1:{PORT}"
-    with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command) as server,  # noqa: S603 - our own
+    ):
         drawn = Path(folder) / "drawn.jpg"
         drawn.write_bytes(lesion_file(SEED))
         wait_for(f"{address}/static/icon.svg")
