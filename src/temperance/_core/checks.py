@@ -534,13 +534,11 @@ def check_labels(
     classes: Sequence[object] | None = None,
     name: str = "labels",
     start: int = 0,
-    *,
-    indexed: bool = True,
 ) -> NDArray[Any]:
     """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
 
-    With ``classes``, hard labels are looked up in it; without, they index the columns, which is
-    not checked here where ``indexed`` is False. The first row has the number ``start``.
+    With ``classes``, hard labels are looked up in it; without, they index the columns. The first
+    row has the number ``start``.
     """
     needed = f"The fit requires {name} to be passed, but the target {name} is None."
     way_out = "Rows without labels go to temperance.calibrate."
@@ -559,8 +557,14 @@ def check_labels(
     if y.dtype.kind not in "iu":
         demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
         raise InputError(f"{demand} {_no_indices(y, name, start)}")
-    if indexed or y.dtype == np.uint64:  # as int64 a large number would become negative
-        check_indices(y, n_classes, name, start)
+    if y.min() < 0 or y.max() >= n_classes:
+        row = int(np.argmax((y < 0) | (y >= n_classes)))
+        from_one = y.min() == 1 and y.max() == n_classes
+        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
+        raise InputError(
+            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
+            f"{start + row} holds {int(y[row])}; {way_out}."
+        )
     return y.astype(np.int64, copy=False)
 
 
@@ -575,18 +579,6 @@ def _no_indices(y: NDArray[Any], name: str, start: int) -> str:
     if len(missing):
         return f"Row {start + int(missing[0])} is missing; drop rows without a label."
     return f"Got continuous {y.dtype} with first value {float(y[0])!r}; cast classes to integers."
-
-
-def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: int = 0) -> None:
-    """Raise unless hard labels index the columns; soft ones do not."""
-    if y.ndim == 1 and (y.min() < 0 or y.max() >= n_classes):
-        row = int(np.argmax((y < 0) | (y >= n_classes)))
-        from_one = y.min() == 1 and y.max() == n_classes
-        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
-        raise InputError(
-            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; {way_out}."
-        )
 
 
 def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -> Floats:

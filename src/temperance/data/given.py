@@ -105,7 +105,7 @@ def _array_rows(
     if classes is not None:
         classes = checks.check_classes(classes, k)
     names = checks.names_for(labels, classes)
-    y = None if labels is None else checks.check_labels(labels, n, k, names, indexed=False)
+    y = None if labels is None else checks.check_labels(labels, n, k, names)
     w = checks.check_sample_weight(sample_weight, n)
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
