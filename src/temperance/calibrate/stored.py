@@ -156,9 +156,9 @@ def check_form(value: object, form: Form, name: str) -> None:
     forms = cast("tuple[Form, ...]", form if isinstance(form, tuple) else (form,))
     fitting = [one for one in forms if _has_type(value, one)]
     if not fitting:
-        words = " or ".join(
-            NAMES[type(one) if isinstance(one, list | dict) else one] for one in forms
-        )
+        kinds: list[Any] = [list if isinstance(f, list) else dict if isinstance(f, dict) else f
+                            for f in forms]  # fmt: skip
+        words = " or ".join(NAMES[kind] for kind in kinds)
         got = NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)
         raise InputError(f"{name} must be {words}. Got {got} instead.")
     form = fitting[0]

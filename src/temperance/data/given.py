@@ -306,11 +306,11 @@ def read_features(
     if len(tables) != 2 or any(a is None or len(a.shape) < 2 for a in tables):
         kinds = [type(p).__name__ if a is None else f"shape {tuple(a.shape)} of {a.dtype}"
                  for p, a in zip(pair, arrays, strict=True)]  # fmt: skip
+        got = " and ".join(kinds) if len(kinds) == 2 else type(cast("object", features)).__name__
         raise InputError(
             "features must be a pair (target features, source features) of arrays of real numbers "
             "with one row for each row of logits, as "
-            "temperance.torch.collect_logits(features=True) returns them. Got "
-            f"{' and '.join(kinds) if len(kinds) == 2 else type(cast('object', features)).__name__} instead."
+            f"temperance.torch.collect_logits(features=True) returns them. Got {got} instead."
         )
     found: list[Floats] = []
     for name, array, n, rows in zip(("target", "source"), tables, sizes, numbers, strict=True):
