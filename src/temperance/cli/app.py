@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import temperance as tp
 from temperance import report as page
-from temperance._core.progress import tracked
 from temperance.cli import demo as story
 from temperance.cli import inputs, methods, monitor, options, output
 from temperance.cli.options import EXAMPLES, Classes, Json, Labels, Out, Probabilities
@@ -214,7 +213,7 @@ def apply(
         return held.map.predict_proba(logits.astype(wide)) if probabilities else held.map(logits)
 
     name = "probabilities" if probabilities else "logits"
-    formats.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
+    formats.write(out, rows, function, name)
     output.show_files({f"{rows.n:,} rows of {name}": out})
     if out.suffix.lower() == ".csv":  # a CSV file has no place for class names
         output.note_columns("prob" if probabilities else "logit", rows.classes)
