@@ -135,21 +135,18 @@ class Rows(ABC):
 
         Without ``values`` the caller's statistic looks for NaN and infinity.
         """
-        check = None if self._checked else checks.BlockCheck(self._name)
-        start = 0
+        first, look, start = not self._checked, checks.Look(), 0
         for given in blocks:
             block = given.masked(self._name, start) if self._masks else given
-            if check is not None:
-                try:
-                    check.see(block.logits, values=values)
-                except checks.InputError:
-                    block = given.masked(self._name, start)
-                    check.see(block.logits)
-                    self._masks = True
+            if first:
+                if values and not checks.are_sound(block.logits):
+                    block, self._masks = given.masked(self._name, start), True
+                    checks.check_finite(block.logits, self._name, start)
+                look += checks.Look.at(block.logits)
             start += block.n
             yield block
-        if check is not None and start:
-            check.finish(self.n_classes)
+        if first and start:
+            look.check(self._name, self.n_classes)
             self._checked = self._checked or values
 
     def reduce(self, statistic: Callable[[Block], S]) -> S:
