@@ -600,16 +600,6 @@ def _lookup(y: list[Any], classes: Sequence[object], name: str, start: int) -> N
     return out
 
 
-def check_sample_weight(weight: object, n_rows: int) -> Floats | None:
-    """Return weights as float64 ``(n,)``, or None when there are none."""
-    if weight is None:
-        return None
-    w = check_weights(weight, n_rows)
-    with np.errstate(over="ignore"):
-        check_weight_sum(float(w.sum()))
-    return w
-
-
 def check_weights(weight: object, n_rows: int, start: int = 0) -> Floats:
     """Return the weights of a block, whose first row has the number ``start``."""
     w = _plain(weight, "sample_weight")

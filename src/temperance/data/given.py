@@ -106,7 +106,10 @@ def _array_rows(
         classes = checks.check_classes(classes, k)
     names = checks.names_for(labels, classes)
     y = None if labels is None else checks.check_labels(labels, n, k, names)
-    w = checks.check_sample_weight(sample_weight, n)
+    w = None if sample_weight is None else checks.check_weights(sample_weight, n)
+    if w is not None:
+        with np.errstate(over="ignore"):
+            checks.check_weight_sum(float(w.sum()))
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
     return ArrayRows(z, y, w, name=name)
