@@ -9,6 +9,7 @@ leaves out and the next writer cuts off. A new file is for its owner alone: it h
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -55,6 +56,29 @@ def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: rounded(inner) for name, inner in value.items()}
     return [rounded(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def moment(at: object) -> str:
+    """Return a date, or a date and time, in ISO 8601."""
+    text = at if isinstance(at, str) else at.isoformat() if hasattr(at, "isoformat") else str(at)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        parsed = dt.datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {at!r} instead."
+        raise InputError(msg) from None
+    only_date = len(text) <= len("2026-W47-1") and parsed.time() == dt.time()
+    return parsed.date().isoformat() if only_date else parsed.isoformat(timespec="seconds")
+
+
+def instant(at: str) -> dt.datetime:
+    """Return a moment as a point in time; without a zone it is UTC."""
+    parsed = dt.datetime.fromisoformat(at)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+
+
+def place_of(record: Record) -> tuple[dt.datetime, str]:
+    """Return where a window stands among all."""
+    return instant(record["at"]), str(record["id"])
 
 
 def read(path: str | os.PathLike[str]) -> Records:
