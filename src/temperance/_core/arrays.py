@@ -49,10 +49,7 @@ def _is_dense(tensor: Array) -> bool:
 
 
 def as_array(values: object) -> Array | None:
-    """Return ``values`` as an array of its own kind, or None when it is nothing like one.
-
-    Lists and data frames become NumPy.
-    """
+    """Return an array of the kind of ``values``, NumPy for lists and frames; None for no array."""
     if is_numpy(values):  # np.matrix and memmap become plain views
         return None if np.ma.is_masked(values) else np.asarray(values)
     if isinstance(values, np.generic):

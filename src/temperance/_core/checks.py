@@ -164,10 +164,7 @@ def check_logits(logits: object, name: str = "logits") -> Array:
 
 
 def check_header(table: object, name: str) -> None:
-    """Raise when a data frame names its columns as files do, and they are not those, in order.
-
-    A file is read by these names; a frame is read as it stands.
-    """
+    """Raise when a frame names its columns as files do, and they are not those, in order."""
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
         raise InputError(f"{msg} its .collect().")
@@ -258,10 +255,7 @@ class Look:
 
 
 def check_values(logits: Array, name: str = "logits") -> Array:
-    """Return logits that a map may be applied to, -inf as a mask; raise at other infinities.
-
-    Probabilities are refused too.
-    """
+    """Return logits that a map may be applied to, -inf as a mask; raise at what is no logits."""
     if not are_sound(detached(logits)):
         logits = masked(logits, name)
         check_finite(detached(logits), name, 0)
@@ -271,10 +265,7 @@ def check_values(logits: Array, name: str = "logits") -> Array:
 
 
 def masked(logits: Array, name: str = "logits", start: int = 0) -> Array:
-    """Return logits with -inf, a class that is impossible in its row, as a large finite number.
-
-    The same array is returned where there is no -inf.
-    """
+    """Return logits with -inf, a class that is impossible in its row, as a large finite number."""
     xp = namespace(logits)
     infinite = logits == -np.inf
     if not bool(xp.any(infinite)):
@@ -317,10 +308,7 @@ def check_mapped(given: Array, mapped: Array) -> None:
 
 
 def check_finite(block: Array, name: str, start: int = 0) -> None:
-    """Raise at the first NaN, infinity or value too large to compute with.
-
-    The first row of the block has the number ``start``.
-    """
+    """Raise at the first NaN, infinity or value too large to compute with."""
     place = _first_beyond(block, LARGEST)
     if place is None:
         return

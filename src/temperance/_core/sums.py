@@ -12,10 +12,7 @@ from temperance._core.arrays import Floats
 
 
 class EvaluationSums(NamedTuple):
-    """Sums of the scores of rows, and of confidence and correctness by bins.
-
-    The scores are NaN where a logit was not finite or too large.
-    """
+    """Sums of scores, NaN where a logit was unfit, and of confidence and correctness by bins."""
 
     scores: Floats
     """Shape (4,): weight, correctness, NLL and Brier score."""
@@ -31,10 +28,7 @@ class EvaluationSums(NamedTuple):
 
 
 def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:
-    """Return weight, confidence and correctness, summed over bins of width ``1 / n_bins``.
-
-    ``edges`` are those of `temperance.metrics.binned.unit_edges`. NaN goes to the first bin.
-    """
+    """Return weight, confidence and correctness, summed over bins of width ``1 / n_bins``."""
     n_bins = edges.size - 1
     return sums_at(bin_index(confidence, n_bins), confidence, correct, weight, n_bins)
 

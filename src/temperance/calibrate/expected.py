@@ -76,10 +76,7 @@ class Answers:
     def share(
         self, values: Floats, count: float, level: float = POLICY.level, other: float = 0.0
     ) -> Interval:
-        """Return a share among so many rows; ``values`` are the shares by map.
-
-        ``other`` is a standard error that comes on top of that of the sample.
-        """
+        """Return a share among so many rows, given by map; ``other`` is one more standard error."""
         # Of no wrong row in ten, none in all is not sure.
         smooth = (count * float(self.weights @ values) + 1) / (count + 2)
         error = float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
@@ -93,10 +90,7 @@ class Answers:
 
 
 def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
-    """Return the rows of a calibration, or other rows, with its answers.
-
-    ``name`` is that of the method that asks.
-    """
+    """Return rows with the answers of a calibration, for the method ``name``."""
     plausible: dict[str, Any] | None = cal.details["plausible"]
     if cal.verdict == "refused":
         raise InputError(

@@ -376,10 +376,7 @@ def thin(target: Logits) -> NDArray[np.intp]:
 
 
 def row_keys(z: NDArray[Any]) -> NDArray[np.int64]:
-    """Return a number by which each row is known again.
-
-    Rows with the same float32 numbers have the same key, other rows hardly ever.
-    """
+    """Return a number for each row: the same for the same float32 numbers, else hardly ever."""
     with np.errstate(over="ignore"):  # rows that overflow alike count as the same
         rows = np.ascontiguousarray(z, dtype=np.float32)
         factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)

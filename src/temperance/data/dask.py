@@ -209,10 +209,7 @@ def _starts(sizes: list[int]) -> list[int]:
 
 
 class PartialSums(NamedTuple):
-    """Totals of a partition, None where it is empty; in a first pass, what was seen of it.
-
-    That is a `Look` at its values, its size in a list, and its weight.
-    """
+    """Totals of a partition, None where it is empty; in a first pass its `Look`, [size], weight."""
 
     totals: Any
     seen: Totals

@@ -283,10 +283,7 @@ def as_source_rows(
 
 
 def _split(source: object) -> tuple[object, object] | None:
-    """Return logits and labels, or rows and None where the rows bring their labels.
-
-    None is returned for an object that cannot be a source.
-    """
+    """Return logits and labels, rows and None where they bring labels, or None: no source."""
     if isinstance(source, (tuple, list)):
         parts: list[object] = list(cast("Iterable[object]", source))
         first = parts[0] if parts else None

@@ -388,10 +388,7 @@ class ArrayRows(Rows):
 
 
 def release(array: Array) -> None:
-    """Give the pages of a mapped file back to the system, whose own cache may keep them.
-
-    Pages that have been read count as memory of the process as long as the file is mapped.
-    """
+    """Give the pages of a mapped file back to the system: they count as memory of the process."""
     file = file_of(array)
     if file is not None:
         file.madvise(mmap.MADV_DONTNEED)
