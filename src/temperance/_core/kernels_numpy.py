@@ -188,9 +188,10 @@ def evaluation_sums(
 ) -> EvaluationSums:
     """Return sums of `outcomes` over rows, and over bins of confidence between ``edges``."""
     confidence, correct, nll, brier = outcomes(logits, labels)
-    w = np.ones(confidence.size) if weight is None else weight
+    total = confidence.size if weight is None else weight.sum()
     with np.errstate(over="ignore", invalid="ignore"):  # validity is checked below
-        scores = np.array([w.sum(), w @ correct, w @ nll, w @ brier])
+        parts = [x.sum() if weight is None else weight @ x for x in (correct, nll, brier)]
+    scores = np.array([total, *parts], np.float64)
     if not are_sound(logits):
         scores[:] = math.nan
     bins = bin_sums(confidence, correct, weight, edges)
