@@ -155,7 +155,8 @@ class Rows(ABC):
 
     def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block]) -> S:
         total: S | None = None
-        shown = tracked(blocks, f"blocks in pass {int(self.passes) + 1}", self._n_blocks())
+        n_blocks, what = self._n_blocks(), f"blocks in pass {int(self.passes) + 1}"
+        shown = blocks if n_blocks == 1 else tracked(blocks, what, n_blocks)
         n = self._n_threads()
         for part in in_threads(statistic, shown, n) if n > 1 else map(statistic, shown):
             total = part if total is None else add(total, part)
