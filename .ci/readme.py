@@ -36,8 +36,13 @@ class RepositoryLinks(MetadataHookInterface):
         """Set both."""
         name = os.environ.get("GITHUB_REPOSITORY")
         address = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
+        ref = os.environ.get("GITHUB_REF_NAME", "main")
         text = (Path(self.root) / "README.md").read_text("utf-8")
-        shown = absolute(text, address if name else None, os.environ.get("GITHUB_REF_NAME", "main"))
+        shown = absolute(text, address if name else None, ref)
         metadata["readme"] = {"content-type": "text/markdown", "text": shown}
-        urls = {"Source": address, "Issues": f"{address}/issues"} if name else {}
-        metadata["urls"] = urls
+        urls = {
+            "Source": address,
+            "Issues": f"{address}/issues",
+            "Changelog": f"{address}/blob/{ref}/CHANGELOG.md",
+        }
+        metadata["urls"] = urls if name else {}

@@ -8,16 +8,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from labelfree_tables import table
-from matplotlib import patheffects
 
 RECORD = Path(__file__).parents[1] / "experiments" / "few_labels" / "record.json"
 GROUPS = ("text and tables", "images")
 OURS = {"exact mix": "#0072B2", "no mix": "#D55E00", "labels alone": "#009E73"}
-RIVALS = {"TS": "#555555", "biased TS": "#888888", "isotonic": "#AAAAAA"}
-FLOOR, CEILING = -70.0, 60.0
+RIVALS = {"TS": "--", "biased TS": "-.", "isotonic": ":"}
+FLOOR, CEILING = -60.0, 60.0
 MOST = 100  # labels; more are drawn from larger targets only
-SPACE = 6.0  # between two names, in units of the axis
-HALO = [patheffects.withStroke(linewidth=2.5, foreground="white")]  # names are read above lines
 
 
 def read() -> dict[str, Any]:
@@ -73,44 +70,31 @@ def tables() -> dict[str, str]:
 
 
 def figure(path: Path) -> None:
-    """Draw regret against labels, a band over draws, names beside the lines."""
+    """Draw regret against labels, a band over draws, names above."""
     record = read()
-    drawn, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    drawn, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
     for ax, group in zip(axes, GROUPS, strict=True):
         found = record[group]
         columns = [n for n in counts(found) if n <= MOST]
-        names: list[tuple[float, float, str, str]] = []
-        for name, colour in (OURS | RIVALS).items():
+        for name in (*OURS, *RIVALS):
             by_count = found[name]
             x = [i for i, n in enumerate(columns) if str(n) in by_count]
             cells = [by_count[str(columns[i])] for i in x]
             y = [min(c["regret"], CEILING + 20) for c in cells]
-            ax.plot(x, y, color=colour, lw=2 if name in OURS else 1.2)
-            if name in OURS:
+            if name in RIVALS:
+                ax.plot(x, y, RIVALS[name], color="#666666", lw=1.2, label=name)
+            else:
+                ax.plot(x, y, color=OURS[name], lw=2, label=f"calibrate, {name}")
                 low, high = ([c[key] for c in cells] for key in ("low", "high"))
-                ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-            at, value = next((i, v) for i, v in zip(x, y, strict=True) if v < CEILING - 3)
-            names.append((at, value, f"calibrate, {name}" if name in OURS else name, colour))
-        _write_names(ax, names)
-        ax.axhline(0, color="black", lw=0.8)
-        end = {"ha": "right", "va": "bottom", "size": 8, "path_effects": HALO}
-        ax.text(len(columns) - 1, 1, "temperature, all labels", **end)
+                ax.fill_between(x, low, high, color=OURS[name], alpha=0.2, lw=0)
+        ax.axhline(0, color="black", lw=0.8, label="temperature, all labels")
         ax.set_xticks(range(len(columns)), [f"{n:,}" for n in columns])
         ax.set_title(group, loc="left", size=10)
         ax.set_xlabel("labelled rows of the target")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylim(FLOOR, CEILING)
     axes[0].set_ylabel("Brier regret, times 1000")
+    names = axes[0].get_legend_handles_labels()
+    drawn.legend(*names, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     drawn.savefig(path, dpi=150)
     plt.close(drawn)
-
-
-def _write_names(ax: Any, names: list[tuple[float, float, str, str]]) -> None:
-    """Write each name above the beginning of its line, no two at the same height."""
-    taken: list[tuple[float, float]] = []
-    for at, value, words, colour in sorted(names):
-        height = value + 2
-        while any(abs(height - h) < SPACE and abs(at - a) < 2 for a, h in taken):
-            height += 1
-        taken.append((at, height))
-        ax.text(at + 0.04, height, words, color=colour, size=8, path_effects=HALO)

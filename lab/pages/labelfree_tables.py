@@ -48,13 +48,13 @@ def settings(group: str, of: str = "settings") -> str:
     return table(head, rows)
 
 
-# What the reader holds, what to call, how the answer is named in the record, and how it fails.
+# What the reader has, what to call, how the answer is named in the record, and how it fails.
 DECISION = (
     (
         "labels of a thousand or more new rows",
         "`tp.fit_temperature(z, y)`; `tp.fit_vector` or `tp.fit_matrix` where classes differ",
         "all labels",
-        "no shift is left to guess; other data need other labels",
+        "other data need labels of their own",
     ),
     (
         "labels of some new rows (here 30); a labelled source; the class mix, known",
@@ -78,7 +78,7 @@ DECISION = (
         "the same, the class mix counted on some rows",
         "`tp.calibrate(z, tp.about(mix, rows=100), source)`",
         "mix of 100 rows",
-        "the same, in proportion to the rows counted",
+        "the same, but less: few rows count little",
     ),
     (
         "no new labels; a labelled source",
@@ -90,7 +90,7 @@ DECISION = (
         "no new labels; the class mix",
         "`tp.calibrate(z, prior)`",
         "no source",
-        "intervals are wide, and too narrow for images all the same",
+        "intervals are wide, and for images still too narrow",
     ),
     (
         "new logits and nothing else",
@@ -108,7 +108,7 @@ DECISION = (
 
 
 def decision() -> str:
-    """Return what to call with what the reader holds, what it gains, and how it fails."""
+    """Return what to call with what the reader has, what it gains, and how it fails."""
     found = record("settings")
     groups = ("text and tables", "images")
     rows = []
@@ -116,8 +116,9 @@ def decision() -> str:
         gains = ["–" if name is None else f"{_gain(found[g], name):.0f}" for g in groups]
         known = name is not None and isinstance(found[groups[0]].get(name), dict)
         harmed = [f"{found[g][name]['harmed']:.0%}" for g in groups] if known else []
-        rows.append([holds, call, " / ".join(gains), " / ".join(harmed) or "–", fails])
-    return table(["You hold", "Call", "gain", "harmed", "How it fails"], rows)
+        both = ("\u00a0/\u00a0".join(part) or "–" for part in (gains, harmed))  # on one line
+        rows.append([holds, call, *both, fails])
+    return table(["You have", "Call", "gain", "harmed", "How it fails"], rows)
 
 
 def _gain(found: dict[str, Any], name: str) -> float:

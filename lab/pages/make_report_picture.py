@@ -37,7 +37,7 @@ def main() -> None:
             executable_path=os.environ.get("TEMPERANCE_CHROMIUM", "/usr/bin/chromium"),
             chromium_sandbox=os.geteuid() != 0,  # it refuses to start for root
         )
-        page = browser.new_page(viewport={"width": WIDTH, "height": 2000}, device_scale_factor=1.3)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 2000})
         page.set_content(page_text)
         second_part = page.locator("h2").first.bounding_box()
         assert second_part is not None  # noqa: S101 - it has been found

@@ -74,7 +74,7 @@ def _delays(growing: list[dict[str, Any]]) -> str:
         early = sum(step == 0 for step in found)
         cells = [f"{np.mean(rang):.1f}", f"{found.count(None)}", f"{early}"] if rang else [""] * 3
         rows.append([name, *cells])
-    head = ["", "windows until it rings", "never rang", "rang before the shift"]
+    head = ["", "windows until an alarm", "no alarm at all", "alarm before the shift"]
     return _table(head, rows)
 
 
@@ -143,7 +143,7 @@ def page(record: dict[str, Any]) -> str:
     whole = sums["monitor"] / sums["cbpe"]
     ratio, mixed = (errors[who] / errors["cbpe"] for who in ("monitor", "with mix"))
     charts = _table(
-        ["source rows", "rows a window", "classes", "stated", "rang"],
+        ["source rows", "rows a window", "classes", "stated", "alarms"],
         [
             [f"{row[name]:,.0f}" for name in ("source", "window", "classes", "stated", "rang")]
             for row in record["chart"]
@@ -178,7 +178,7 @@ from before.
 ![Estimated and true accuracy over twelve weeks](monitoring.png)
 
 {_weeks(record["rotation"])}
-Alarms become louder as accuracy falls. The estimates are too optimistic in the end; the interval holds the truth in
+Alarms become more severe as accuracy falls. The estimates are too optimistic in the end; the interval holds the truth in
 {inside} of {len(weeks)} weeks.
 
 ## False alarms
@@ -187,10 +187,10 @@ The change statistic on simulated windows that are drawn like the source, one fa
 
 {charts}
 On real rows, where one in 50 is stated: source and windows of 250 rows drawn at random from the same rows of each
-model, {again["windows"]:,} windows in forty draws: {again["rang"]} rang, {again["stated"]:g} are stated. In the first
-{quiet["windows"]} of them, changes rang {rang["change"]} times, a limit on the accuracy two points below the source
-{rang["limit"]} times, and NannyML's alerts on the accuracy, whose rate is not stated, {rang["cbpe"]} times. (Models of
-one family share their rows, so that their alarms come together.)
+model, {again["windows"]:,} windows in forty draws: {again["rang"]} alarms, {again["stated"]:g} are stated. In the first
+{quiet["windows"]} of them there were {rang["change"]} alarms of a change, {rang["limit"]} of a limit on the accuracy two
+points below the source, and {rang["cbpe"]} of NannyML on the accuracy, whose rate is not stated. (Models of one family
+share their rows, so that their alarms come together.)
 
 ## Delay
 

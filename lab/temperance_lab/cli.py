@@ -157,6 +157,25 @@ def reproduce(
 
 
 @app.command
+def train(row: str, /, *, data: Path) -> int:
+    """Train the network of a row whose logits are missing, by its recipe, and write its logits.
+
+    It takes hours of a GPU, which is used where there is one. An interrupted run goes on.
+
+    Parameters
+    ----------
+    row
+        SVHN-DenseNet100 or CIFAR100-WideResNet40-4.
+    data
+        Directory of the data sets; the logits go into its folder `logits`.
+    """
+    from temperance_lab.reproduce.training_of_rows import train_row
+
+    output.show_files({"logits": train_row(row, data)})
+    return 0
+
+
+@app.command
 def compare(records: Path, earlier: Path, /) -> int:
     """Compare the records of two runs, number by number; exit code 1 where they differ.
 

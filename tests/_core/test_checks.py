@@ -27,7 +27,12 @@ def test_numbers(good):
     assert checks.check_number(good, "x", low=0, high=1) == float(good)
 
 
-@pytest.mark.parametrize("bad", [1.1, -0.1, np.nan, np.inf, True, "0.5", None, [0.5], 1j, 10**400])
+LONG = pytest.param(-(10**5000), id="an integer that Python does not write")
+
+
+@pytest.mark.parametrize(
+    "bad", [1.1, -0.1, np.nan, np.inf, True, "0.5", None, [0.5], 1j, 10**400, LONG]
+)
 def test_not_numbers(bad):
     with pytest.raises(tp.InputError, match=r"x must be a finite number in \[0, 1\]\. Got "):
         checks.check_number(bad, "x", low=0, high=1)
@@ -38,11 +43,29 @@ def test_an_open_end_excludes_its_bound():
         checks.check_number(0, "x", low=0, open_low=True)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.0, True, np.bool_(1), "3", None, np.float64(3)])
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True, np.bool_(1), "3", None, np.float64(3), LONG])
 def test_not_integers(bad):
     with pytest.raises(tp.InputError, match=r"n must be an integer of at least 1\. Got "):
         checks.check_integer(bad, "n", low=1)
     assert checks.check_integer(np.int16(3), "n", low=1) == 3
+
+
+def test_any_value_can_be_shown_and_none_fills_a_message():
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    assert checks.shown(Broken()) == "Broken"
+    assert checks.shown(10**5000) == "int"
+    for long in ("a" * 70_000, list(range(70_000)), b"a" * 70_000):
+        assert len(checks.shown(long)) < 210
+    names = [10**5000, "b"]
+    with pytest.raises(tp.InputError, match=r"classes must be text that UTF-8 can write\. Got int"):
+        checks.check_classes(names, 2)
+    with pytest.raises(tp.InputError, match="Got 2 names, 1 of them distinct"):
+        checks.check_classes([1, "1"], 2)  # a prior by name could not tell them apart
+    with pytest.raises(tp.InputError, match="prior must name each of the 2 classes once"):
+        checks.by_column(dict.fromkeys(names, 0.5), 2)
 
 
 def test_a_wrong_choice_gets_a_hint():

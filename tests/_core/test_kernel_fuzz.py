@@ -91,16 +91,22 @@ KERNELS = {
 ANY_VALUE = {"outcomes", "moments", "evaluation"}  # kernels that are given unchecked logits
 
 
+def answer_of(module, name, seed, *, checked):
+    """Return the numbers that a module computes from a problem."""
+    z, y, w, rng = problem(seed)
+    if checked:
+        z = np.where(fit_to_compute(z), z, 0).astype(z.dtype)
+    with np.errstate(all="ignore"):
+        answer = KERNELS[name](module, z, y, w, rng)
+    return np.concatenate([np.ravel(part) for part in answer])
+
+
 def compare(name, seed):
-    """Raise where the two modules differ, in a value or in an exception."""
-    found = []
-    for module in (kernels_numpy, kernels_numba):
-        z, y, w, rng = problem(seed)
-        if name not in ANY_VALUE:
-            z = np.where(fit_to_compute(z), z, 0).astype(z.dtype)
-        with np.errstate(all="ignore"):
-            answer = KERNELS[name](module, z, y, w, rng)
-        found.append(np.concatenate([np.ravel(part) for part in answer]))
+    """Raise where the two modules differ, and where a compiled one leaves its arrays."""
+    checked = name not in ANY_VALUE
+    found = [answer_of(m, name, seed, checked=checked) for m in (kernels_numpy, kernels_numba)]
+    if checked:  # whatever the numbers, no index may lead outside
+        answer_of(kernels_numba, name, seed, checked=False)
     np.testing.assert_allclose(
         found[1], found[0], rtol=1e-9, atol=1e-9, equal_nan=True, err_msg=f"{name}, seed {seed}"
     )
@@ -134,6 +140,22 @@ def test_compiled_kernels_agree_with_numpy(name):
         compare(name, seed)
 
 
+@pytest.mark.parametrize("label", [-1, 10, -(2**63), 2**63 - 1])
+@pytest.mark.parametrize("k", [10, 100])
+def test_a_label_without_a_column_is_never_an_index(label, k):
+    z, y = np.random.default_rng(0).normal(size=(90, k)), np.arange(90) % k
+    y[41] = label if label != 10 else k
+    for module in (kernels_numpy, kernels_numba):
+        assert not module.evaluation_sums(z, y, None, EDGES).are_valid
+        for call in (
+            lambda m=module: m.outcomes(z, y),
+            lambda m=module: m.temperature_moments(z, y, None, 0.3),
+            lambda m=module: m.residuals(z.copy(), y, None),
+        ):
+            with pytest.raises(IndexError, match="a label must be the number of a column"):
+                call()
+
+
 def test_a_hostile_row_does_not_touch_the_others():
     z, y = np.random.default_rng(0).normal(size=(90, 10)), np.arange(90) % 10
     for module in (kernels_numpy, kernels_numba):
@@ -152,3 +174,4 @@ if __name__ == "__main__":
     for kernel in KERNELS:
         for number in range(int(sys.argv[1])):
             compare(kernel, number)
+        print(f"{kernel}: {sys.argv[1]} problems agree", flush=True)  # noqa: T201

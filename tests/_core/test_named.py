@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 import scenes
 
 import temperance as tp
+from temperance._core import checks
 
 NAMES = ["owl", "cat", "yak", "dog", "bee"]
 MIX = np.array([0.1, 0.15, 0.2, 0.25, 0.3])
@@ -47,6 +49,18 @@ def test_a_prior_by_name_is_put_in_the_order_of_the_columns(scene, plain, given)
     cal = tp.calibrate(scene.target, given, scene.source, classes=NAMES)
     np.testing.assert_allclose(cal.details["prior"], MIX)
     assert cal.map.parameters()["temperature"] == plain.map.parameters()["temperature"]
+
+
+def test_thousands_of_names_take_no_more_than_their_number():
+    """Each name was once looked for among all the others."""
+    names = [f"class {i}" for i in range(100_000)]
+    start = time.process_time()
+    found = checks.by_column(dict.fromkeys(reversed(names), 1.0), len(names), names)
+    assert time.process_time() - start < 5
+    assert len(found) == len(names)
+    with pytest.raises(tp.InputError, match="names 'x', which is none of them"):
+        checks.by_column(dict.fromkeys([*names[1:], "x"], 1.0), len(names), names)
+    assert time.process_time() - start < 5
 
 
 def test_ranges_and_rough_priors_go_by_name_too(scene):
@@ -140,6 +154,29 @@ def test_a_frame_with_the_columns_of_a_file_has_them_in_order(scene, plain, fram
             tp.fit_temperature(table, y)
         with pytest.raises(tp.InputError, match="select the columns by name first"):
             plain.map(table)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_frame_with_the_names_of_the_classes_has_them_in_order(scene, plain, frame):
+    z, y = scene.source
+    words = np.array(NAMES)[y]
+    target, home = frame(scene.target, NAMES), frame(z, NAMES)
+    assert tp.calibrate(target, MIX, (home, words), classes=NAMES).map == plain.map
+    turned = frame(scene.target[:, ::-1], NAMES[::-1])
+    for given in ({"source": (home, words), "classes": NAMES}, {"source": (home, y)}):
+        with pytest.raises(tp.InputError, match="must have columns in the order"):
+            tp.calibrate(turned, MIX, **given)
+    monitor = tp.Monitor(source=scene.source, classes=NAMES)
+    with pytest.raises(tp.InputError, match="must have columns in the order"):
+        monitor.add(turned, at="2026-11-02")
+    with pytest.raises(tp.InputError, match=f"Got '{NAMES[-1]}' where '{NAMES[0]}' is due"):
+        tp.metrics.ece(turned, np.array(NAMES)[scene.labels], classes=NAMES)
+
+
+def test_words_among_the_scores_are_told_by_their_column(scene):
+    table = pd.DataFrame(scene.target, columns=NAMES).assign(label="owl")
+    with pytest.raises(tp.InputError, match="words in the column 'label': select"):
+        tp.calibrate(table, MIX)
 
 
 def test_a_lazy_frame_is_refused_with_the_way_out(scene):

@@ -51,6 +51,12 @@ def test_terminal_is_cleaned_after_an_error(terminal):
     assert terminal.getvalue().endswith("\r\033[K")
 
 
+@pytest.mark.usefixtures("clock")
+def test_a_program_without_a_console_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=None))
+    assert list(progress.tracked([1, 2], "digits")) == [1, 2]
+
+
 def test_quick_loops_show_nothing(terminal):
     assert list(progress.tracked([1, 2], "digits")) == [1, 2]
     assert terminal.getvalue() == ""

@@ -31,6 +31,12 @@ def test_saved_and_loaded_it_is_the_same_to_the_byte(scene, cal, tmp_path):
     assert first == (tmp_path / "loaded.json").read_bytes()
 
 
+def test_predictions_are_those_of_the_calibrated_probabilities(scene, cal):
+    predicted = cal.predict(scene.target)
+    np.testing.assert_array_equal(predicted, cal.predict_proba(scene.target).argmax(axis=1))
+    assert (predicted != scene.target.argmax(axis=1)).any()  # a class bias moves some
+
+
 @pytest.mark.parametrize("n", [30, 100, 200])
 def test_an_audit_measures_what_labels_say(scene, cal, n):
     rows = cal.details["label_next"][:n]

@@ -144,7 +144,7 @@ def test_its_files_go_through_the_commands_it_names(capsys, tmp_path, labelled):
     assert tp.load(out).to_dict() == tp.load(paths["calibration"]).to_dict()
     few = str(tmp_path / "few.json")
     assert main([*arguments[:-1], few, "--labelled", str(paths["few"])]) == 0
-    best, _ = labelled.parts["30 labels, class mix and source"]
+    best, _ = labelled.parts["30 labels and both"]
     assert tp.load(few).accuracy == pytest.approx(best.accuracy)
     assert main(["evaluate", str(paths["labelled"]), "--map", few]) == 0
     assert main(["inspect", str(paths["calibration"])]) == 0

@@ -108,6 +108,31 @@ def test_class_names_of_any_bytes(tmp_path, capsys):
         assert not where.exists()
 
 
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_a_process_without_standard_streams(rows, closed):
+    """A file that is opened in the place of a closed stream would be written to by every print."""
+
+    def run(name):
+        command = f"{sys.executable} -m temperance apply {name} --map map.json --out o.npz {closed}"
+        return subprocess.run(
+            ["/bin/sh", "-c", command], check=False, cwd=rows, capture_output=True
+        )
+
+    assert run("none.npz").returncode == 2
+    assert run("rows.npz").returncode == 0
+    assert run("rows.npz").stdout == b""
+    assert process("evaluate", rows / "o.npz").returncode == 0
+
+
+def test_a_full_disk_under_stderr(rows):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "temperance", "evaluate", rows / "none.npz"]
+        assert subprocess.run(command, check=False, stderr=full).returncode == 2
+
+
 def test_a_full_disk_under_stdout(rows):
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

@@ -329,7 +329,7 @@ def test_an_array_is_not_taken_for_blocks():
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"a": [1.0]}, "must have the columns logit_0"),
+        ({"a": [1.0]}, "must have the columns logit_0.* Got 'a'; rename the columns"),
         ({"logit_0": [1.0], "logit_2": [1.0]}, "Missing: logit_1"),
         ({"logit_0": ["x"], "logit_1": ["y"]}, "column logit_0 must be numbers"),
         (

@@ -14,14 +14,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import platform
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
-import scipy
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import temperance as tp
 
@@ -32,15 +29,7 @@ import scenes  # noqa: E402
 import simulated  # noqa: E402
 
 LONGEST = 12
-
-
-def machine():
-    """Return what decides the last bit of a result: versions, instructions, kernels of BLAS."""
-    simd = np.show_config(mode="dicts")["SIMD Extensions"]
-    found = [*simd.get("baseline", []), *simd.get("found", [])]
-    found += sorted({library.get("architecture", "") for library in threadpool_info()})
-    versions = f"numpy {np.__version__} scipy {scipy.__version__}"
-    return f"{platform.machine()} {versions} {','.join(found)}"
+DIGITS = 11  # of a number in the record
 
 
 def plain(result):
@@ -150,7 +139,7 @@ METRICS = {
 }
 METHODS = {
     "uts": lambda z, q, _: tp.fit_uts(z, q),
-    "uts, paper": lambda z, q, _: tp.fit_uts(z, q, form="paper", bag_size=None),
+    "uts, paper": lambda z, q, _: tp.fit_uts(z, q, form="main-text", bag_size=None),
     "cpcs": lambda z, _, s: tp.fit_cpcs(z, s),
     "transcal": lambda z, _, s: tp.fit_transcal(z, s),
     "lascal": lambda z, _, s: tp.fit_lascal(z, s),
@@ -203,20 +192,26 @@ def record():
     return found
 
 
+def rounded(value):
+    """Return a result with the digits that every processor agrees on."""
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
 def write(results, file):
     """Write a record, one result a line, to a file or with ``--print`` to the standard output."""
     if "--print" in sys.argv:
-        json.dump({"machine": machine(), "results": results}, sys.stdout)
+        json.dump(results, sys.stdout)
         return
     lines = (
-        f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}"
+        f"{json.dumps(key)}:{json.dumps(rounded(value), separators=(',', ':'))}"
         for key, value in results.items()
     )
-    file.write_text(
-        f'{{"machine":{json.dumps(machine())},"results":{{\n' + ",\n".join(lines) + "\n}}\n"
-    )
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):  # threads share sums, and the last bit depends on how
-        write(record(), HERE / "functions.json")
+    write(record(), HERE / "functions.json")

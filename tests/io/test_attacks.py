@@ -190,6 +190,33 @@ def test_logits_that_only_python_reads_as_numbers(tmp_path):
         assert "line 2, column logit_1 must be a number" in refusal(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("start", ["", "logit_0,logit_1\n1,2\n", 'logit_0,logit_1,x\n1,2,"'])
+def test_a_line_without_an_end(tmp_path, start):
+    """A file of 40 GB that takes no place on the disk."""
+    with (tmp_path / "t.csv").open("wb") as file:
+        file.write(start.encode())
+        file.truncate(40 << 30)
+    assert "t.csv must have lines of at most 16,777,216 characters" in refusal(tmp_path / "t.csv")
+
+
+def write_repeated(archive, name, values, times):
+    """Write an array whose values are repeated, in little memory."""
+    facts = {"descr": values.dtype.str, "fortran_order": False, "shape": (len(values) * times,)}
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array_header_1_0(file, facts)
+        for _ in range(times):
+            file.write(values.tobytes())
+
+
+def test_more_class_names_than_columns(tmp_path):
+    """Two megabytes of names, a million times the same, once took five gigabytes."""
+    np.save(tmp_path / "z.npy", Z)
+    with zipfile.ZipFile(tmp_path / "t.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "z.npy", "logits.npy")
+        write_repeated(archive, "classes", np.array(["abcd"] * 100_000), 100)
+    assert "classes.npy in t.npz must hold 3 values" in refusal(tmp_path / "t.npz")
+
+
 # ---------------------------------------------------------------------------------------- JSON
 
 
@@ -427,6 +454,22 @@ def test_a_directory_that_cannot_be_read_is_no_empty_one(tmp_path):
     (tmp_path / "days" / "b").chmod(0o755)
     assert "InputError: a directory must be one that can be read" in run.stderr
     assert "Permission denied" in run.stderr
+
+
+@pytest.mark.parametrize("column", ["label", "note"])
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_word_that_fills_the_memory(tmp_path, column, encoded):
+    """A word of a megabyte, once in the file and named by every row, once took twenty gigabytes."""
+    words = pa.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), pa.array(["x" * (1 << 20)]))
+    table = pa.table(part(0, 2_000) | {column: words})
+    if not encoded:  # the type is that of plain words, though the file holds one
+        table = table.replace_schema_metadata(None)
+    parquet.write_table(table, tmp_path / "t.parquet", store_schema=encoded)
+    keep = "labels" if column == "label" else "columns"
+    assert "grow to 2,097,152,000" in refusal(tmp_path / "t.parquet", keep=keep)
+    if column == "label":
+        with pytest.raises(tp.InputError, match="grow to 2,097,152,000"):
+            tp.metrics.ece(tmp_path / "t.parquet")
 
 
 SAME = {

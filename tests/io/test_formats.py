@@ -324,6 +324,55 @@ def test_probabilities_of_a_table_name_the_answer(tmp_path, logits, labels, suff
         np.testing.assert_array_equal(frame["confidence"], p.max(axis=1))
 
 
+GROUPS = {
+    "booleans": lambda i: i % 2 == 0,
+    "another byte order": lambda i: i.astype(">i8"),
+    "halves": lambda i: i.astype(np.float16),
+    "long doubles": lambda i: i.astype(np.longdouble),
+    "days": lambda i: i.astype("datetime64[D]"),
+    "words": lambda i: np.array(["a", "b,\n", "é"])[i % 3],
+}
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+@pytest.mark.parametrize("suffix", formats.FORMATS)
+def test_groups_of_every_type_can_be_written(tmp_path, logits, suffix, kind):
+    groups = GROUPS[kind](np.arange(len(logits)) // 5)
+    formats.write(tmp_path / f"t{suffix}", Table(logits, groups=groups))
+    again = formats.read(tmp_path / f"t{suffix}").groups
+    if suffix == ".npy" or (suffix == ".safetensors" and kind in {"days", "words"}):
+        assert again is None  # a file without a place for them
+    else:
+        for both in ((groups, again), (again, groups)):  # the same rows are together
+            names = [
+                dict(zip(*map(np.ndarray.tolist, both), strict=True))[g] for g in both[0].tolist()
+            ]
+            assert names == both[1].tolist()
+
+
+@pytest.mark.parametrize("values", [np.array([1j, 2]), np.array([b"a", b"b"]), np.zeros(2, "V4")])
+def test_groups_and_priors_that_no_file_can_hold(values):
+    with pytest.raises(InputError, match=r"groups must be numbers or text\. Got "):
+        Table(np.eye(2), groups=values)
+    with pytest.raises(InputError, match=r"prior must be numbers\. Got "):
+        Table(np.eye(2), prior=values)
+
+
+@pytest.mark.parametrize("dtype", [">f4", np.longdouble])
+def test_a_prior_of_every_type_can_be_written(tmp_path, logits, dtype):
+    table = Table(logits, prior=np.full(3, 1 / 4).astype(dtype))
+    formats.write(tmp_path / "t.safetensors", table)
+    assert formats.read(tmp_path / "t.safetensors").prior.tolist() == [1 / 4] * 3
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_shares_of_classes_have_no_column(tmp_path, logits, suffix):
+    table = Table(logits, labels=np.full(logits.shape, 1 / logits.shape[1]))
+    with pytest.raises(InputError, match="labels must be one class per row"):
+        formats.write(tmp_path / f"t{suffix}", table)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.uint32, np.int64])
 def test_groups_of_every_integer_are_read_alike_by_safetensors(tmp_path, logits, dtype):
     """Integers of 16 bits were once written under the name of another type of 16 bits."""

@@ -42,7 +42,8 @@ def csv_file(tmp_path, text):
         (GOOD + "\n0.5,0.5,0,9\n", "line 5 must have 3 cells"),
         (GOOD + '"0.5,0.5,0\n', "line 4"),
         ("logit_0,logit_2,label\n1,2,0\n", "Missing: logit_1."),
-        ("a,b\n1,2\n", "Got 'a', 'b'."),
+        ("a,b\n1,2\n", "Got 'a', 'b'; rename the columns"),
+        ("logit_0;logit_1\n1;2\n", "part the columns by commas"),
         ("prob_0,prob_1\n.5,.5\n", "probabilities"),
         ("logit_0,logit_0,logit_1\n1,2,3\n", "names 'logit_0' twice"),
         ("", "no columns at all"),
@@ -163,7 +164,7 @@ def test_parquet_names_row_and_column(tmp_path):
 
 
 def test_a_parquet_bomb(tmp_path, monkeypatch):
-    monkeypatch.setattr("temperance.io.table.PATIENT", 1 << 24)  # a small bomb
+    monkeypatch.setattr("temperance._core.files.PATIENT", 1 << 24)  # a small bomb
     path = tmp_path / "t.parquet"
     zeros = pa.table({"logit_0": np.zeros(2 << 20), "logit_1": np.zeros(2 << 20)})
     parquet.write_table(zeros, path)

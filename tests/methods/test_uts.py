@@ -54,7 +54,7 @@ def brute_force(z, q, form="reference"):
     short = [max(0.0, 1 - 0.99 * hat.count(c) / (n * q[c])) for c in range(k)]
 
     def weights(w):
-        p = [softmax_row(row, 1 / w if form == "paper" else 1.0) for row in z.tolist()]
+        p = [softmax_row(row, 1 / w if form == "main-text" else 1.0) for row in z.tolist()]
         return [[(x / (1 - x)) ** (1 / w) if x < 1 else 0.0 for x in row] for row in p]
 
     def objective(log_w):
@@ -87,7 +87,7 @@ def test_reference_form_is_the_authors_objective():
     assert fitted == pytest.approx(brute_force(z, q), rel=2e-3)
 
 
-@pytest.mark.parametrize("form", ["paper", "appendix"])
+@pytest.mark.parametrize("form", ["main-text", "appendix"])
 def test_printed_forms_are_the_printed_equations(form):
     """Where they answer: there is a class to fill, and rows near to it."""
     z, q = hidden(), np.full(3, 1 / 3)
@@ -98,14 +98,14 @@ def test_printed_forms_are_the_printed_equations(form):
 def test_with_two_classes_the_weight_of_the_main_text_does_not_depend_on_w():
     """The logit of S(x; 1/w) is w times that of S(x; 1), and the power 1/w takes that back."""
     rows, q = as_rows(leaning(k=2)), np.full(2, 0.5)
-    objective = uts.weight_objective(rows, uts.Shortfall.of(rows, q, None), "paper")
+    objective = uts.weight_objective(rows, uts.Shortfall.of(rows, q, None), "main-text")
     values = objective(np.array([0.1, 1.0, 10.0]))
     assert values == pytest.approx(values[0], rel=1e-9)
     with pytest.raises(tp.NotIdentified, match="no optimal weight"):
-        tp.fit_uts(leaning(k=2), q, form="paper")
+        tp.fit_uts(leaning(k=2), q, form="main-text")
 
 
-@pytest.mark.parametrize("form", ["reference", "paper", "appendix"])
+@pytest.mark.parametrize("form", ["reference", "main-text", "appendix"])
 def test_rows_in_blocks_are_fitted_like_an_array(form):
     z, q = hidden(600), np.full(3, 1 / 3)
     blocks = tp.fit_uts(lambda: iter([z[:250], z[250:]]), q, form=form, bag_size=None)
@@ -159,7 +159,7 @@ def test_the_search_ends_in_the_lowest_point_of_the_objective(k):
     assert objective(np.array([v]))[0] <= objective(around).min() * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("form", ["paper", "appendix"])
+@pytest.mark.parametrize("form", ["main-text", "appendix"])
 def test_printed_forms_do_not_answer_where_the_mix_is_met(form):
     z, y = simulated.logits(3000, 5, sharpness=2.0)
     with pytest.raises(tp.NotIdentified, match="no optimal weight"):
@@ -261,7 +261,7 @@ def test_few_rows_are_corrected(shared_data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["paper", "appendix"])
+@pytest.mark.parametrize("form", ["main-text", "appendix"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_printed_forms_escape_on_every_network(shared_data, name, form):
     z, _ = read(shared_data, name)

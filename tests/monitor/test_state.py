@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -221,6 +222,22 @@ def test_a_source_that_would_fill_the_memory_is_refused_unread(begun):
     sign_again(begun, 0, with_source(file.getvalue()))
     with pytest.raises(tp.InputError, match="made to fill the memory"):
         tp.Monitor.load(begun)
+
+
+@pytest.mark.parametrize("start", [b"", b'{"sha256":"'])
+def test_a_line_without_an_end_is_no_state(tmp_path, start):
+    """A file of 40 GB that takes no place on the disk."""
+    with (tmp_path / "m.jsonl").open("wb") as file:
+        file.write(start)
+        file.truncate(40 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(tp.InputError, match="path must be the state of a monitor"):
+            tp.Monitor.load(tmp_path / "m.jsonl")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 600 << 20
 
 
 def test_a_new_state_is_for_its_owner_alone(tmp_path):

@@ -119,7 +119,7 @@ def test_every_finding_stands_with_its_advice(case):
     page = Page(text)
     for finding in cal.findings:
         assert finding.code in page.text
-        assert " ".join(finding.advice[:200].split()) in page.text
+        assert " ".join(texts.on_the_page(finding.advice)[:200].split()) in page.text
 
 
 def test_nothing_estimated_is_called_measured(case):
@@ -202,6 +202,15 @@ def test_labels_agree_when_nothing_got_worse():
     assert 'class="verdict improved"' in text
 
 
+def test_an_error_that_labels_still_find_is_said_first():
+    gap = tp.Interval(0.2, 0.1, 0.3)
+    top, text = labels_say(ece_before=tp.Interval(0.5, 0.4, 0.6), ece_after=gap)
+    assert texts.NOT_RIGHT_YET in top
+    assert 'class="verdict no-evidence"' in text
+    assert "50% → 20%" in Page(text).text.partition("How sure")[0]
+    assert texts.NOT_RIGHT_YET not in labels_say(ece_after=gap, n=texts.ROWS_TO_AUDIT - 1)[0]
+
+
 def test_what_labels_have_answered_is_no_longer_in_doubt():
     cal = replace(
         calibration("improved"), findings=(tp.Finding("TP401", "They disagree.", {}, "", "warn"),)
@@ -249,7 +258,53 @@ def test_without_evidence_the_words_agree_with_the_map_that_is_applied():
     for share, words in ((0.6, "60%, which is not certain"), (0.95, "95%, but the gain is")):
         details = cal.details | {"probability_of_gain": share}
         assert words in texts.meaning(replace(cal, details=details))
-    assert texts.headline(cal, None) == texts.HEADLINES["no-evidence"]
+    doubtful = replace(cal, ece_before=tp.Interval(0.02, 0.0, 0.2))
+    assert texts.headline(doubtful, None) == texts.HEADLINES["no-evidence"]
+
+
+@pytest.mark.parametrize(
+    ("share", "gain", "after", "why"),
+    [
+        (0.6, 0.01, 0.02, "not certain enough"),
+        (0.92, 0.01, 0.02, "expected to be small"),
+        (0.92, 0.05, 0.02, "not certain enough"),  # without a class mix 95 % are asked for
+        (0.97, 0.05, 0.09, "the calibration error is not expected to fall"),
+    ],
+)
+def test_the_reason_why_no_gain_is_promised_is_the_one_that_counts(share, gain, after, why):
+    cal = calibration("no evidence")
+    other = replace(
+        cal,
+        gain=tp.Interval(gain, 0.0, 0.1),
+        ece_before=tp.Interval(0.08, 0.0, 0.1),
+        ece_after=tp.Interval(after, 0.0, 0.1),
+        details=cal.details | {"probability_of_gain": share},
+    )
+    assert why in texts.gain_sentence(other)
+
+
+def test_a_gain_that_is_not_expected_is_not_called_open():
+    cal = calibration("no evidence")
+    wide = {"ece_before": tp.Interval(0.1, 0.0, 0.3), "verdict": "no-evidence"}
+    assert texts.to_do(replace(cal, **wide, gain=tp.Interval(-0.01, -0.1, 0.1))) == texts.NO_GAIN
+    assert texts.to_do(replace(cal, **wide, gain=tp.Interval(0.01, -0.1, 0.1))) != texts.NO_GAIN
+
+
+def test_confidence_that_needs_no_correction_is_called_about_right():
+    small, large = tp.Interval(0.01, 0.0, 0.03), tp.Interval(0.01, 0.0, 0.3)
+    cal = replace(calibration("no evidence"), ece_before=small, ece_after=small)
+    top = Page(cal.to_html()).text.partition("Mean confidence")[0]
+    assert texts.ABOUT_RIGHT in top
+    assert "by 3.0% at most" in top
+    for other in (replace(cal, ece_after=large), replace(cal, verdict="improved")):
+        assert texts.ABOUT_RIGHT not in Page(other.to_html()).text
+
+
+def test_a_refusal_assumes_nothing_and_asks_for_what_is_missing():
+    page = Page(tp.calibrate(simulated(500)[0]).to_html()).text
+    assert "Nothing: no calibration was fitted." in page
+    assert "Give at least one of the three." in page
+    assert "The class mix of the target, even a rough one." in page
 
 
 def test_the_page_has_a_title_a_date_and_the_name_of_the_model():
@@ -389,7 +444,7 @@ def test_the_summary_of_a_notebook(case):
 
 @pytest.mark.parametrize(
     ("t", "note"),
-    [(0.3, "model was not sure enough"), (1.0, "left as it is"), (4.0, "model was too sure")],
+    [(0.3, "below 1: surer"), (1.0, "left as it is"), (4.0, "above 1: less sure")],
 )
 def test_the_temperature_is_explained_on_its_own_side_of_one(t, note):
     cal = replace(calibration("improved"), temperature=tp.Interval(t, t, t))

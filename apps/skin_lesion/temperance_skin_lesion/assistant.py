@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from temperance_skin_lesion.decision import Policy, decide, examine
 from temperance_skin_lesion.store import Activation, Case, MapRow, PolicyRow, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy.orm import Session
@@ -201,7 +202,7 @@ class Assistant:
     def judge(
         self,
         pictures: Sequence[Picture],
-        contents: Sequence[bytes] = (),
+        contents: Iterable[bytes] = (),
         *,
         by: str = "local",
         origin: Origin | None = None,
@@ -385,37 +386,25 @@ def _first_cases(session: Session, hashes: list[str]) -> dict[str, int]:
     return {row.sha256: row.first for row in rows}
 
 
-class _kept:  # noqa: N801 - used like a function
+@contextmanager
+def _kept(
+    directory: Path | None, pictures: Sequence[Picture], contents: Iterable[bytes]
+) -> Iterator[None]:
     """Keep pictures under their hashes while their cases are written; none if that fails."""
-
-    def __init__(
-        self, directory: Path | None, pictures: Sequence[Picture], contents: Sequence[bytes]
-    ) -> None:
-        self.directory, self.new = directory, []
-        self.files: Iterator[tuple[Picture, bytes]] = zip(
-            pictures, contents, strict=directory is not None
-        )
-
-    def __enter__(self) -> None:
-        """Write the pictures that are not there yet."""
-        if self.directory is None:
-            return
-        db.private_directory(self.directory)
-        try:
-            for picture, content in self.files:
-                target = self.directory / f"{picture.sha256}.{picture.format.lower()}"
+    new: list[Path] = []
+    try:
+        if directory is not None:
+            db.private_directory(directory)
+            for picture, content in zip(pictures, contents, strict=True):
+                target = directory / f"{picture.sha256}.{picture.format.lower()}"
                 if not target.exists():
-                    self.new.append(target)
+                    new.append(target)
                     _write_private(target, content)
-        except BaseException:
-            self.__exit__(OSError)
-            raise
-
-    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        """Take back what was written for cases that are not on record."""
-        if failed is not None:
-            for path in self.new:
-                path.unlink(missing_ok=True)
+        yield
+    except BaseException:
+        for path in new:  # cases that are not on record have no pictures
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _write_private(target: Path, content: bytes) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from temperance_skin_lesion.store import (
     Activation,
@@ -100,24 +101,29 @@ def diagnosis_facts(row: DiagnosisRow) -> Facts:
 
 
 def lines(store: Store, page: int = 500) -> Iterator[str]:
-    """Export entries and cases as JSON lines that `verify` can check anywhere."""
-    for table, kind in ((Entry, "entry"), (Case, "case")):
+    """Export entries and cases as JSON lines that `verify` can check anywhere.
+
+    They are those of the moment at which the export begins, also where it takes long and others go
+    on working: rows are never changed, so that their numbers say which they are.
+    """
+    with store.reading() as session:
+        ends = {table: session.scalar(select(func.max(table.id))) or 0 for table in (Entry, Case)}
+    for table, end in ends.items():
         after = 0
-        while True:
+        while after < end:
             with store.reading() as session:
-                wanted = select(table).where(table.id > after).order_by(table.id).limit(page)
-                rows = session.scalars(wanted).all()
-                facts = [
-                    {**entry_facts(row), "sha256": row.sha256}
-                    if isinstance(row, Entry)
-                    else case_facts(row)
-                    for row in rows
-                ]
-            for fact in facts:
-                yield json.dumps({"type": kind, **fact}, ensure_ascii=False) + "\n"
-            if len(rows) < page:
-                break
+                wanted = select(table).where(table.id > after, table.id <= end)
+                rows = session.scalars(wanted.order_by(table.id).limit(page)).all()
+            yield from map(_line, rows)
             after = rows[-1].id
+
+
+def _line(row: Entry | Case) -> str:
+    if isinstance(row, Entry):
+        fact = {"type": "entry", **entry_facts(row), "sha256": row.sha256}
+    else:
+        fact = {"type": "case", **case_facts(row)}
+    return json.dumps(fact, ensure_ascii=False) + "\n"
 
 
 class Verified(NamedTuple):
@@ -135,10 +141,11 @@ def verify(exported: Iterable[str]) -> Verified:
 
 def verify_record(store: Store) -> Verified:
     """Check a record: its chain, its cases, and that its other tables say what the chain says."""
-    entries, cases, problems = _read(lines(store))
-    found = _verified(entries, cases, problems)
-    with store.reading() as session:
-        return found._replace(problems=found.problems + _table_problems(session, entries))
+    with store.reading() as session:  # one view: others may go on working
+        rows = chain(*(session.scalars(select(t).order_by(t.id)) for t in (Entry, Case)))
+        entries, cases, problems = _read(map(_line, rows))
+        problems += _table_problems(session, entries)
+    return _verified(entries, cases, problems)
 
 
 def _verified(entries: list[Facts], cases: dict[int, Facts], problems: list[str]) -> Verified:

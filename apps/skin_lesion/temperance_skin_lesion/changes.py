@@ -60,6 +60,7 @@ def accept(
     with assistant.store.reading() as session:
         row = existing(session, kind.table, number)
         _check_proposed(row, kind)
+        _check_seen(session, seen)
     _check_inside(assistant, kind, row, agreement)
     with assistant.store.writing() as session:
         row = existing(session, kind.table, number)
@@ -85,6 +86,7 @@ def restore(
         row = existing(session, kind.table, number)
         if row.status != "accepted":
             raise NotAcceptable(f"{_named(kind, row)} was never in force; it was {row.status}.")
+        _check_seen(session, seen)
     _check_inside(assistant, kind, row, agreement)
     with assistant.store.writing() as session:
         _bring_into_force(session, kind, row, seen, by, "restored")
@@ -113,6 +115,21 @@ def _bring_into_force(
     session: Session, kind: Kind, row: Any, seen: int, by: str, verb: str
 ) -> None:
     """Make a new activation, if what is in force is still what the deciding person saw."""
+    newest = _check_seen(session, seen)
+    now = {"map_id": newest.map_id, "policy_id": newest.policy_id}
+    session.add(Activation(**now | {kind.column: row.id}, by=by))
+    about = {kind.name: row.id, "former": now[kind.column]}
+    if kind.name == "map":
+        about["artefact"] = audit.digest(row.artefact)
+    audit.enter(session, by, f"{kind.name} {verb}", about)
+
+
+def _check_seen(session: Session, seen: int) -> Activation:
+    """Return what is in force, if it is what the deciding person saw.
+
+    Checked before a proposal is compared with what is in force and again in the transaction that
+    brings it into force: numbers only grow, so the comparison is with what the person saw.
+    """
     newest = db.in_force(session)
     if newest is None or newest.id != seen:
         what = f"calibration {newest.map_id} with rules {newest.policy_id}" if newest else "nothing"
@@ -121,12 +138,7 @@ def _bring_into_force(
             f"Somebody decided in the meantime: {what} is in force{when}. Look at it, then decide "
             f"again."
         )
-    now = {"map_id": newest.map_id, "policy_id": newest.policy_id}
-    session.add(Activation(**now | {kind.column: row.id}, by=by))
-    about = {kind.name: row.id, "former": now[kind.column]}
-    if kind.name == "map":
-        about["artefact"] = audit.digest(row.artefact)
-    audit.enter(session, by, f"{kind.name} {verb}", about)
+    return newest
 
 
 def _check_proposed(row: Any, kind: Kind) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "Rows",
     "add_pictures",
     "as_rows",
+    "closer",
     "gap",
     "last_mix",
     "open_survey",
@@ -44,6 +45,7 @@ __all__ = [
     "propose_from_cases",
     "propose_from_survey",
     "stated_mix",
+    "stated_shares",
     "survey_rows",
 ]
 
@@ -93,19 +95,28 @@ def add_pictures(
 
 def stated_mix(row: MapRow) -> Any:
     """Return the class mix that was stated for a map, as `temperance.calibrate` takes it."""
-    kind, prior = row.summary.get("prior_kind"), row.summary.get("prior")
-    if kind in {None, "unknown"} or prior is None:
+    kind, shares = row.summary.get("prior_kind"), stated_shares(row)
+    if shares is None:
         return None
-    return np.array(prior) if kind == "given" else tp.about(prior, rows=ROUGHLY)
+    return np.array(shares) if kind == "given" else tp.about(shares, rows=ROUGHLY)
+
+
+def stated_shares(row: MapRow) -> list[float] | None:
+    """Return the shares that were stated for a map; None where none were.
+
+    Older versions kept what the calibration made of them, which adds half a case to each diagnosis.
+    """
+    if row.summary.get("prior_kind") in {None, "unknown"}:
+        return None
+    return row.summary.get("stated") or row.summary.get("prior")
 
 
 def last_mix(session: Session) -> dict[str, Any] | None:
     """Return the class mix that was stated last, and for which map; None where none ever was."""
     rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50))
     for row in rows:
-        if stated_mix(row) is not None:
-            shares = dict(zip(CODES, row.summary["prior"], strict=True))
-            return {"map": row.id, "shares": shares}
+        if (shares := stated_shares(row)) is not None:
+            return {"map": row.id, "shares": dict(zip(CODES, shares, strict=True))}
     return None
 
 
@@ -209,6 +220,8 @@ def propose(
         report=cal.to_html(),
     )
     row.summary["dark"] = len(rows.logits) - len(fitted.logits)
+    if prior is not None:  # `temperance.about` keeps the shares under "value"
+        row.summary["stated"] = np.asarray(getattr(prior, "value", prior)).tolist()
     new = judged_with(row, fitted.logits, fitted.views)
     row.reference = reference(new.p)
     with assistant.store.reading() as session:
@@ -289,11 +302,27 @@ def _comparison(
         return thresholds.over_maps(weights, np.array([gap(p.max(axis=1), one) for one in right]))
 
     return {
+        "closer": closer(old.p, new.p, truths, weights),
         "largest_change": float(np.abs(new.p - old.p).max()),
         "confidence": [float(old.p.max(axis=1).mean()), float(new.p.max(axis=1).mean())],
         "gaps": [gaps(old.p), gaps(new.p)],
         "melanoma": [float(old.p[:, 0].mean()), float(new.p[:, 0].mean())],
     }
+
+
+def closer(
+    old: NDArray[np.float64],
+    new: NDArray[np.float64],
+    truths: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> float:
+    """Return the probability that ``new`` probabilities are closer to the truth than ``old``.
+
+    It is the weight of the ``truths`` ``(maps, n, 7)`` that may be right and are nearer to the new,
+    by the mean squared difference: the expected difference of Brier scores.
+    """
+    far = [((p - truths) ** 2).sum(axis=2).mean(axis=1) for p in (old, new)]
+    return float(weights[far[1] < far[0]].sum() / weights.sum())
 
 
 def gap(claimed: NDArray[np.float64], right: NDArray[np.float64], bins: int = 15) -> float:

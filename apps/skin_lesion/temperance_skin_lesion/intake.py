@@ -4,7 +4,8 @@ Nothing about a file is believed but its content: not its name, not its declared
 Width and height are read from the header and limited *before* a pixel is decoded, so a small file
 that unpacks to gigabytes is refused for the price of its header. A JPEG is decoded at the smallest
 of its scales that is large enough, and one file at a time is decoded, always by the same thread:
-memory is that of one picture, however many people send some.
+memory is that of one picture, however many people send some. A file that would keep this thread
+busy for minutes (a chain of pictures, thousands of scans) is refused as well.
 """
 
 from __future__ import annotations
@@ -23,9 +24,21 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "MAX_BYTES", "MAX_FILES", "Picture", "PictureError", "display_name", "read"]
+__all__ = [
+    "FORMATS",
+    "MAX_BYTES",
+    "MAX_FILES",
+    "SHOWN_BY_BROWSERS",
+    "Picture",
+    "PictureError",
+    "display_name",
+    "read",
+    "viewable",
+]
 
 MAX_BYTES = 25 * 2**20
 MAX_FILES = 200
@@ -35,8 +48,12 @@ MAX_PIXELS = 50_000_000
 MAX_WHOLE = 25_000_000
 """Pixels of a file in any other format, which is decoded whole."""
 
+MAX_SCANS = 100
+"""Of a progressive JPEG, which goes over all its pixels in each; ten are usual."""
+
 MIN_SIDE = 64
 PREVIEW_SIDE = 320
+VIEW_SIDE = 2000
 MAX_NAME = 120
 FORMATS = {
     "JPEG": ("jpg", "jpeg", "jpe", "jfif"),
@@ -47,6 +64,23 @@ FORMATS = {
     "HEIF": ("heic", "heif", "hif"),
     "DICOM": ("dcm", "dicom"),
 }
+SHOWN_BY_BROWSERS = ("JPEG", "PNG", "WEBP", "BMP")
+
+DEFLATED = b"1.2.840.10008.1.2.1.99"
+"""DICOM that is compressed as a whole, header and all: what it unpacks to is not known before."""
+
+UNCOMPRESSED = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
+JPEG_INSIDE = ("1.2.840.10008.1.2.4.50", "1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.91")
+"""Transfer syntaxes of DICOM that are read: pixels as they are, JPEG and JPEG 2000."""
+
+DICOM_ELEMENTS = (
+    *("Rows", "Columns", "NumberOfFrames", "SamplesPerPixel", "PlanarConfiguration"),
+    *("PhotometricInterpretation", "BitsAllocated", "BitsStored", "HighBit"),
+    *("PixelRepresentation", "PixelData"),
+    *(f"{c}PaletteColorLookupTableDescriptor" for c in ("Red", "Green", "Blue")),
+    *(f"{c}PaletteColorLookupTableData" for c in ("Red", "Green", "Blue")),
+)
+"""What of a DICOM file is read at all; its patient is not."""
 
 _decoder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decoder")
 
@@ -85,7 +119,12 @@ def read(content: bytes, name: str) -> Picture:
             f"{name}: the file is larger than the {MAX_BYTES // 2**20} MB that are taken. Export "
             f"it as JPEG."
         )
-    found, (width, height), pixels, preview = _decoder.submit(_decode, content, name).result()
+    found, (width, height), square = _decoder.submit(_decoded, content, name, _square).result()
+    side = (MIN_SIDE, MIN_SIDE)
+    small = square if square.size == side else square.resize(side, Image.Resampling.LANCZOS)
+    pixels = np.asarray(small)
+    if pixels.std(axis=(0, 1)).max() < 1:
+        raise PictureError(f"{name}: the picture is blank, there is nothing to see on it.")
     return Picture(
         name=name,
         sha256=hashlib.sha256(content).hexdigest(),
@@ -93,9 +132,15 @@ def read(content: bytes, name: str) -> Picture:
         width=width,
         height=height,
         pixels=pixels,
-        preview=preview,
+        preview=_as_jpeg(square),
         note=_note(name, found),
     )
+
+
+def viewable(content: bytes) -> bytes:
+    """Return the whole picture as a JPEG, for formats that browsers do not show."""
+    _, _, whole = _decoder.submit(_decoded, content, "picture", _whole).result()
+    return _as_jpeg(whole)
 
 
 def display_name(name: str) -> str:
@@ -118,16 +163,18 @@ def display_name(name: str) -> str:
     return stripped or "unnamed"
 
 
-Decoded = tuple[str, tuple[int, int], Any, bytes]
-"""Format, size, pixels and preview of a file."""
+Decoded = tuple[str, tuple[int, int], Image.Image]
+"""Format, size and picture of a file."""
 
 
-def _decode(content: bytes, name: str) -> Decoded:
-    """Format, size, 64 x 64 pixels and preview; failures of decoders become a `PictureError`."""
+def _decoded(content: bytes, name: str, shape: Callable[[Image.Image], Image.Image]) -> Decoded:
+    """Decode a file and give it a shape; failures of decoders become a `PictureError`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # oddities of metadata, which is not used
-            found = _decode_dicom(content, name) or _decode_image(content, name)
+            if content[128:132] == b"DICM":
+                return _decoded_dicom(content, name, shape)
+            return _decoded_image(content, name, shape)
     except PictureError:
         raise
     except UnidentifiedImageError:
@@ -141,56 +188,74 @@ def _decode(content: bytes, name: str) -> Decoded:
         raise PictureError(
             f"{name}: the file is damaged or incomplete and cannot be decoded. Send it again."
         ) from None
-    if found[2].std(axis=(0, 1)).max() < 1:
-        raise PictureError(f"{name}: the picture is blank, there is nothing to see on it.")
-    return found
 
 
-def _decode_image(content: bytes, name: str) -> Decoded:
+def _decoded_image(
+    content: bytes, name: str, shape: Callable[[Image.Image], Image.Image]
+) -> Decoded:
     _register_heif()
     readable = tuple(kind for kind in FORMATS if kind != "DICOM")
     with Image.open(BytesIO(content), formats=readable) as image:
-        _check_header(image, name)
-        size, found = image.size, str(image.format)
+        # A JPEG with more pictures behind the first (of the same camera, at once) is called MPO.
+        found = "JPEG" if image.format == "MPO" else str(image.format)
+        _check_header(image, found, name)
+        size = image.size
         if found == "JPEG":
+            _check_scans(content, name)
             image.draft("RGB", (PREVIEW_SIDE, PREVIEW_SIDE))
-        square = _square(image)
-    return found, size, *_finished(square)
+        return found, size, shape(ImageOps.exif_transpose(image))
 
 
-def _decode_dicom(content: bytes, name: str) -> Decoded | None:
-    """Read a DICOM file; None for anything else."""
-    if content[128:132] != b"DICM":
-        return None
+def _decoded_dicom(
+    content: bytes, name: str, shape: Callable[[Image.Image], Image.Image]
+) -> Decoded:
     from pydicom import dcmread
-    from pydicom.pixels import apply_color_lut, convert_color_space
 
-    data = dcmread(BytesIO(content))
-    height, width = int(data.Rows), int(data.Columns)
+    if DEFLATED in content:
+        raise PictureError(_compressed(name, "deflated as a whole"))
+    data = dcmread(BytesIO(content), specific_tags=list(DICOM_ELEMENTS))
+    width, height = int(data.Columns), int(data.Rows)
     _check_size(width, height, MAX_WHOLE, name)
     if int(data.get("NumberOfFrames", 1) or 1) > 1:
-        raise PictureError(f"{name}: the file holds several pictures; send one still picture.")
+        raise PictureError(_several(name))
+    syntax = data.file_meta.TransferSyntaxUID
+    if syntax in JPEG_INSIDE:
+        _check_inside(data, name)
+    elif syntax not in UNCOMPRESSED:
+        raise PictureError(_compressed(name, syntax.name))
+    return "DICOM", (width, height), shape(Image.fromarray(_dicom_pixels(data)))
+
+
+def _check_inside(data: Any, name: str) -> None:
+    """Refuse a JPEG inside a DICOM file that is not of the size which the file states."""
+    from pydicom.encaps import generate_frames
+
+    frame = next(generate_frames(data.PixelData, number_of_frames=1))
+    _check_scans(frame, name)
+    with Image.open(BytesIO(frame), formats=("JPEG", "JPEG2000")) as inside:
+        if inside.size != (int(data.Columns), int(data.Rows)):
+            raise ValueError("the picture is of another size than stated")
+
+
+def _dicom_pixels(data: Any) -> NDArray[np.uint8]:
+    from pydicom.pixels import apply_color_lut, convert_color_space
+
     kind = str(data.PhotometricInterpretation)
     pixels = np.asarray(data.pixel_array)
     if kind == "PALETTE COLOR":
         pixels = apply_color_lut(pixels, data)
-    elif kind.startswith("YBR") and data.file_meta.TransferSyntaxUID.is_compressed is False:
+    elif kind.startswith("YBR") and data.file_meta.TransferSyntaxUID in UNCOMPRESSED:
         pixels = convert_color_space(pixels, kind, "RGB")
     if pixels.dtype != np.uint8:
         low, high = float(pixels.min()), float(pixels.max())
         pixels = ((pixels - low) * (255 / max(high - low, 1e-9))).astype(np.uint8)
-    if kind == "MONOCHROME1":
-        pixels = 255 - pixels
-    return "DICOM", (width, height), *_finished(_square(Image.fromarray(pixels)))
+    return 255 - pixels if kind == "MONOCHROME1" else pixels
 
 
-def _finished(square: Image.Image) -> tuple[NDArray[np.uint8], bytes]:
-    """Pixels at the network's size, and a JPEG for people."""
-    side = (MIN_SIDE, MIN_SIDE)
-    small = square if square.size == side else square.resize(side, Image.Resampling.LANCZOS)
+def _as_jpeg(image: Image.Image) -> bytes:
     buffer = BytesIO()
-    square.save(buffer, "JPEG", quality=85)
-    return np.asarray(small), buffer.getvalue()
+    image.save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()
 
 
 @lru_cache
@@ -201,12 +266,29 @@ def _register_heif() -> None:
     register_heif_opener(thumbnails=False)
 
 
-def _check_header(image: Image.Image, name: str) -> None:
+def _check_header(image: Image.Image, found: str, name: str) -> None:
     """Refuse by what the header says, before anything is decoded."""
-    limit = MAX_PIXELS if image.format == "JPEG" else MAX_WHOLE
+    # A progressive JPEG is held whole, two bytes for each value; CMYK has four values.
+    limit = MAX_PIXELS if found == "JPEG" and image.mode != "CMYK" else MAX_WHOLE
     _check_size(*image.size, limit, name)
-    if getattr(image, "n_frames", 1) > 1:
-        raise PictureError(f"{name}: the file holds several pictures; send one still picture.")
+    # Whether there is a second picture; how many there are, a long chain of them would not tell.
+    if getattr(image, "is_animated", False) and image.format != "MPO":
+        raise PictureError(_several(name))
+
+
+def _check_scans(content: bytes, name: str) -> None:
+    if content.count(b"\xff\xda") > MAX_SCANS:
+        raise PictureError(
+            f"{name}: the JPEG goes over its pixels more than {MAX_SCANS} times. Export it again."
+        )
+
+
+def _several(name: str) -> str:
+    return f"{name}: the file holds several pictures; send one still picture."
+
+
+def _compressed(name: str, how: str) -> str:
+    return f"{name}: the DICOM file is compressed in a way that is not read ({how}). Export JPEG."
 
 
 def _check_size(width: int, height: int, limit: int, name: str) -> None:
@@ -228,21 +310,35 @@ def _too_large(name: str, width: int = 0, height: int = 0, limit: int = MAX_PIXE
 
 
 def _square(image: Image.Image) -> Image.Image:
-    """Centre square of at most the preview's size, upright, colour, on white where transparent."""
-    image = ImageOps.exif_transpose(image)
+    """Centre square of at most the preview's size, in colour."""
+    image = _eight_bits(image)
+    side = min(PREVIEW_SIDE, *image.size)  # small pictures are resized once only
+    return _in_colour(ImageOps.fit(image, (side, side), Image.Resampling.LANCZOS))
+
+
+def _whole(image: Image.Image) -> Image.Image:
+    """All of the picture, of at most `VIEW_SIDE` pixels a side, in colour."""
+    image = _eight_bits(image)
+    image.thumbnail((VIEW_SIDE, VIEW_SIDE), Image.Resampling.LANCZOS)
+    return _in_colour(image)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Picture of one byte for each value, without a palette."""
     if image.mode == "P":
-        image = image.convert("RGBA" if "transparency" in image.info else "RGB")
-    elif image.mode.startswith("I") or image.mode == "F":  # deep grey, which PIL would clip
+        return image.convert("RGBA" if "transparency" in image.info else "RGB")
+    if image.mode.startswith("I") or image.mode == "F":  # deep grey, which PIL would clip
         deep = np.asarray(image)
-        image = Image.fromarray((deep / 257 if deep.max() > 255 else deep).astype(np.uint8))
-    side = max(MIN_SIDE, min(PREVIEW_SIDE, *image.size))
-    if min(image.size) < PREVIEW_SIDE:  # small pictures are resized once only
-        side = min(image.size)
-    square = ImageOps.fit(image, (side, side), Image.Resampling.LANCZOS)
-    if square.mode in {"RGBA", "LA", "PA"} or "transparency" in square.info:
-        square = square.convert("RGBA")
-        square = Image.alpha_composite(Image.new("RGBA", square.size, "white"), square)
-    return square.convert("RGB")
+        return Image.fromarray((deep / 257 if deep.max() > 255 else deep).astype(np.uint8))
+    return image
+
+
+def _in_colour(image: Image.Image) -> Image.Image:
+    """Picture in RGB, on white where it is transparent."""
+    if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
 
 
 def _note(name: str, found: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,7 @@ def test_a_map_for_the_clinic_is_proposed_accepted_and_better(assistant, survey,
     assert row.status == "proposed"
     assert row.summary["rows"] == 800
     assert row.summary["prior"] == pytest.approx(mix(labels))
+    assert row.summary["closer"] > 0.8  # and so it is, see the end
     low, high = row.summary["accuracy"][1:]
     assert 0 < low < high < 1
     with assistant.store.reading() as session:
@@ -148,6 +151,51 @@ def test_a_range_that_became_narrower_binds_maps_that_were_proposed_before(
     for decide, one in ((changes.accept, maps[1]), (changes.restore, maps[0])):
         with pytest.raises(changes.NotAcceptable, match=r"outside the agreed range 0\.9 to 1\.1"):
             decide(assistant, clinic.MAPS, one, activation(assistant), narrow, by="test")
+
+
+def test_closer_to_the_truth_is_the_weight_of_what_is_nearer():
+    truths = np.random.default_rng(0).dirichlet(np.ones(7), (3, 50))
+    weights = np.array([0.5, 0.3, 0.2])
+    assert clinic.closer(truths[1], truths[0], truths[:2], weights[:2]) == pytest.approx(5 / 8)
+    assert clinic.closer(truths[0], truths[0], truths, weights) == 0
+
+
+@pytest.mark.parametrize(
+    ("site", "gains"), [("rosendahl", True), ("vidir_modern", False), ("vidir_molemax", True)]
+)
+def test_what_is_said_to_be_closer_is_closer_at_clinics_held_out(site, gains):
+    """A thousand pictures and a rough mix, beside the temperature of the training sites."""
+    logits = Path(__file__).parents[3] / "lab/experiments/skin_lesion/logits"
+    with np.load(logits / f"ham_{site}.npz") as rows:
+        source = rows["source_logits"], rows["source_labels"]
+        some = np.random.default_rng(0).choice(len(rows["target_labels"]), 1000, replace=False)
+        z, y = rows["target_logits"][some].astype(float), rows["target_labels"][some]
+    shares = np.maximum(mix(y), 0.001)
+    cal = tp.calibrate(z, prior=tp.about(shares / shares.sum()), source=source, classes=NAMES)
+    old, new = (m.predict_proba(z) for m in (tp.fit_temperature(*source), cal.map))
+    share = clinic.closer(old, new, *clinic.plausible(cal, z))
+    brier = [tp.metrics.brier(tp.from_probabilities(p), y) for p in (old, new)]
+    assert (share > 0.9) == gains
+    assert (brier[1] < brier[0]) == gains
+
+
+def test_a_mix_is_shown_and_used_again_as_it_was_stated(assistant, survey, client):
+    """What the calibration makes of a rough mix is another one, and made anew each time."""
+    shares = [0.15, 0.36, 0.13, 0.13, 0.21, 0.016, 0.004]
+    body = {"prior": dict(zip(CODES, shares, strict=True)), "known": "roughly"}
+    for number in (2, 3):
+        made = client.post(f"/api/v1/surveys/{survey}/proposal", json=body).json()
+        assert made["summary"]["stated"] == pytest.approx(shares)
+        assert made["summary"]["prior"] != pytest.approx(shares)
+        page = client.get(f"/calibrations/{number}", headers={"Accept": "text/html"}).text
+        assert '<td class="number">0.4 %</td>' in page
+        with assistant.store.reading() as session:
+            last = clinic.last_mix(session)
+        assert last["map"] == number
+        assert list(last["shares"].values()) == pytest.approx(shares)
+        body["prior"] = last["shares"]  # the button that fills in what was stated
+    mix = clinic.stated_mix(shown(assistant, 3))
+    assert (mix.value.tolist(), mix.rows) == (pytest.approx(shares), clinic.ROUGHLY)
 
 
 def test_a_diagnosis_that_is_stated_as_none_is_not_ruled_out(assistant, survey, shifted):

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -186,15 +187,16 @@ def test_a_displayed_name_is_short_printable_and_no_path(name):
     assert display_name(shown) == shown
 
 
-def dicom(pixels, photometric="RGB", **facts):
-    """A DICOM file with a picture, as a dermatoscope exports one."""
+def dicom(pixels, photometric="RGB", syntax="1.2.840.10008.1.2.1", frame=None, **facts):
+    """A DICOM file with a picture, as a dermatoscope exports one; a ``frame`` is compressed."""
     from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import UID, generate_uid
 
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.77.1.4"
     meta.MediaStorageSOPInstanceUID = generate_uid()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    meta.TransferSyntaxUID = UID(syntax)
     data = FileDataset("x", {}, file_meta=meta, preamble=b"\0" * 128)
     data.Rows, data.Columns = pixels.shape[:2]
     data.SamplesPerPixel = 3 if pixels.ndim == 3 else 1
@@ -207,7 +209,7 @@ def dicom(pixels, photometric="RGB", **facts):
     data.PatientName = "Doe^Jane"
     for name, value in facts.items():
         setattr(data, name, value)
-    data.PixelData = pixels.tobytes()
+    data.PixelData = pixels.tobytes() if frame is None else encapsulate([frame])
     buffer = io.BytesIO()
     data.save_as(buffer, enforce_file_format=True)
     return buffer.getvalue()
@@ -237,6 +239,88 @@ def test_dicom_that_cannot_be_judged_is_refused(rng):
     ]:
         with pytest.raises(PictureError, match=word):
             read(content, "x.dcm")
+
+
+JPEG_SYNTAX, JPEG_2000, RLE = (f"1.2.840.10008.1.2.{end}" for end in ("4.50", "4.90", "5"))
+
+
+def test_dicom_with_a_jpeg_inside_is_read(photo):
+    jpeg, exact = encoded(photo, "JPEG"), encoded(photo, "JPEG2000", no_jp2=True)
+    for content, file in [
+        (dicom(photo, "YBR_FULL_422", JPEG_SYNTAX, jpeg), jpeg),
+        (dicom(photo, "YBR_RCT", JPEG_2000, exact), encoded(photo)),
+    ]:
+        found = read(content, "a.dcm")
+        assert (found.format, found.width, found.height) == ("DICOM", 120, 90)
+        assert np.array_equal(found.pixels, read(file, "a").pixels)
+
+
+def test_dicom_that_unpacks_to_more_than_it_states_is_refused_unread(rng):
+    """Each is small on the line, and had gigabytes of memory before it was refused."""
+    small = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    large = encoded(np.full((9_000, 9_000), 90, dtype=np.uint8), "JPEG")
+    runs = struct.pack("<16I", 1, 64, *[0] * 14) + b"\x81\x00" * 2_000_000
+    deflated = {"syntax": "1.2.840.10008.1.2.1.99", "EncapsulatedDocument": bytes(20_000_000)}
+    for content, word in [
+        (dicom(small, **deflated), "deflated as a whole"),
+        (dicom(small, "YBR_FULL_422", JPEG_SYNTAX, large), "damaged"),
+        (dicom(small, syntax=RLE, frame=runs), "RLE Lossless"),
+    ]:
+        assert len(content) < 5_000_000
+        tracemalloc.start()
+        with pytest.raises(PictureError, match=word):
+            read(content, "bomb.dcm")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4 * len(content) + 2**20
+
+
+def chained(photo, links):
+    """A TIFF file with ``links`` empty pictures behind the first."""
+    content = bytearray(encoded(photo, "TIFF"))
+    content += bytes(len(content) % 2)
+    (start,) = struct.unpack_from("<I", content, 4)
+    (entries,) = struct.unpack_from("<H", content, start)
+    struct.pack_into("<I", content, start + 2 + 12 * entries, len(content))
+    fields = [(256, 64), (257, 64), (258, 8), (259, 1), (262, 1), (273, 8), (278, 64), (279, 4096)]
+    link = struct.pack("<H", len(fields))
+    link += b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields)
+    ends = [len(content) + (i + 1) * (len(link) + 4) for i in range(links)]
+    return bytes(content) + b"".join(link + struct.pack("<I", end) for end in [*ends[:-1], 0])
+
+
+def test_a_file_that_would_take_minutes_is_refused_at_once(photo):
+    flat = encoded(np.full((2_000, 2_000, 3), 120, np.uint8), "JPEG", progressive=True)
+    scan = flat[flat.rindex(b"\xff\xda") : -2]
+    for content, word in [
+        (chained(photo, 100_000), "several pictures"),
+        (flat[:-2] + 1_000 * scan + flat[-2:], "more than 100 times"),
+    ]:
+        started = time.process_time()
+        with pytest.raises(PictureError, match=word):
+            read(content, "slow")
+        assert time.process_time() - started < 2
+
+
+def test_a_photograph_with_another_behind_it_is_the_first(photo):
+    """Telephones put a second, smaller picture (depth, light) behind the photograph."""
+    two = io.BytesIO()
+    first = Image.fromarray(photo)
+    first.save(two, "MPO", save_all=True, append_images=[first.resize((70, 70))])
+    found = read(two.getvalue(), "phone.jpg")
+    assert (found.format, found.width, found.height, found.note) == ("JPEG", 120, 90, "")
+    assert np.array_equal(found.pixels, read(encoded(photo, "JPEG"), "a.jpg").pixels)
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "HEIF", "DICOM"])
+def test_what_browsers_do_not_show_becomes_a_jpeg_of_the_whole_picture(kind):
+    from temperance_skin_lesion.drawings import lesion
+
+    photo = lesion(np.random.default_rng(0), 500)[:400]
+    content = dicom(photo) if kind == "DICOM" else encoded(photo, kind)
+    with Image.open(io.BytesIO(intake.viewable(content))) as shown:
+        assert (shown.format, shown.size) == ("JPEG", (500, 400))
+        assert np.abs(np.asarray(shown).astype(int) - photo).mean() < 4
 
 
 def test_a_heic_photograph_is_nearly_the_jpeg(rng):
@@ -285,7 +369,7 @@ def test_four_pictures_of_49_megapixels_stay_under_300_mb(tmp_path, lesions):
     tile = np.random.default_rng(0).integers(0, 256, (70, 70, 3), dtype=np.uint8)
     large = Image.fromarray(np.tile(tile, (100, 100, 1)))
     assert large.size == (7000, 7000)
-    large.save(tmp_path / "a.jpg", "JPEG", quality=60, progressive=True)
+    large.save(tmp_path / "a.jpg", "JPEG", quality=60, progressive=True, subsampling=0)
     (tmp_path / "w.jpg").write_bytes(lesions(1)[0])
     done = subprocess.run(
         [sys.executable, "-c", GROWTH, tmp_path / "w.jpg", *[tmp_path / "a.jpg"] * 4],

@@ -117,12 +117,12 @@ def test_rules_are_previewed_proposed_and_accepted(browser):
 @pytest.mark.parametrize(
     ("form", "word"),
     [
-        ({"threshold": "2"}, "threshold: Input should be less than or equal to 1."),
+        ({"threshold": "2"}, "“An answer needs”: Input should be less than or equal to 1."),
         ({"threshold": "nan"}, "finite"),
         ({"threshold": "x"}, "valid number"),
         (
             {"threshold": "0.9", "melanoma_threshold": "0.1"},
-            ">melanoma_threshold must not be below threshold. Got 0.1 and 0.9.<",
+            ">“The answer melanoma needs” must not be below “An answer needs”. Got 0.1 and 0.9.<",
         ),
     ],
 )
@@ -165,7 +165,8 @@ def test_every_sentence_about_the_calibration_in_use_is_true(browser, assistant)
     assert "Fitted to 321 unlabelled pictures of this clinic" in browser.get("/clinic").text
     assert "without evidence" not in start
     with assistant.store.writing() as session:
-        session.get(MapRow, number).verdict = "no-evidence"
+        row = session.get(MapRow, number)
+        row.summary = {**row.summary, "closer": 0.62, "compared_with": 1}
     start = " ".join(browser.get("/").text.split())
     assert "<strong>without evidence</strong> that they are closer to the truth" in start
     assert "without evidence of a gain" in browser.get("/clinic").text

@@ -391,6 +391,34 @@ def forged_anew(lines, change):
     return out
 
 
+def test_the_audit_page_finds_decisions_among_many_diagnoses(busy):
+    busy.headers["Accept"] = "text/html"
+
+    def kinds(about):
+        page = busy.get(f"/audit{about}").text
+        return set(re.findall(r'data-label="What">([a-z ]+)<', page))
+
+    everything = kinds("")
+    decisions, diagnoses, pictures = (
+        kinds(f"?about={about}") for about in ("decisions", "diagnoses", "pictures")
+    )
+    assert decisions == {"set up", "rules proposed", "rules accepted"}
+    assert (diagnoses, pictures) == ({"diagnosis"}, {"judged"})
+    assert decisions | diagnoses | pictures == everything
+    assert "There is no such entry" in busy.get("/audit?about=accounts").text
+    assert busy.get("/audit?about=x").status_code == 422
+
+
+def test_an_export_is_whole_although_others_go_on_working(busy, assistant, lesions, as_files):
+    begun = audit.lines(assistant.store, page=2)
+    lines = [next(begun) for _ in range(6)]
+    busy.post("/api/v1/predict", files=as_files(lesions(2, first=5)))
+    busy.post("/api/v1/cases/1/diagnoses", json={"diagnosis": "nv"})
+    found = audit.verify([*lines, *begun])
+    assert (found.problems, len(found.hashes)) == ([], 7)
+    assert len(audit.verify(exported(busy)).hashes) == 9
+
+
 def test_a_chain_that_was_made_anew_lacks_the_noted_hash(busy, tmp_path, capsys):
     lines = exported(busy)
     noted = audit.verify(lines).hashes[4]

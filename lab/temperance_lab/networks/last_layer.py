@@ -9,14 +9,16 @@ last layer :math:`\theta` (weights and biases, one row a class) has the prior
           - \tfrac\tau2 \|\theta\|^2 + \mathrm{const},
 
 which is concave: Newton's method finds its mode and the Hessian -A there. Laplace draws from
-:math:`\mathcal N(\hat\theta, A^{-1})`; Hamiltonian Monte Carlo draws from the posterior itself,
-with A as the matrix of masses, so that all directions have one scale.
+:math:`\mathcal N(\hat\theta, A^{-1})`; Hamiltonian Monte Carlo draws from the posterior itself.
+Its matrix of masses is -1 times the mean Hessian at states of the warm-up, so that all directions
+have about one scale. The Hessian at the mode will not do: where training rows are nearly separable,
+the density bends much more a step away from its mode.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -42,8 +44,22 @@ if TYPE_CHECKING:
 __all__ = ["LastLayer", "predict_last_layer", "sample_last_layer"]
 
 BATCH = 500
-STEP, LEAPS = 0.2, 8  # about a quarter of a period at one scale
-WARM_UP, THIN = 50, 10  # trajectories before the first sample, and from one to the next
+CHAINS = 2
+STAGES, WARM_UP, THIN = 3, 40, 10  # stages of a warm-up, their trajectories; those of one sample
+STEP, PERIOD = 0.2, 1.5  # first step, and length of a trajectory: a quarter of a period
+ACCEPTED = 0.8  # share of trajectories that the step is adapted to
+
+
+class Sampled(NamedTuple):
+    """Last layers ``(n, K, d + 1)``, the share of accepted trajectories, and R-hat.
+
+    R-hat (Gelman and Rubin, 1992) is that of the log density, over halves of the chains; it is near
+    1 where they have forgotten their start.
+    """
+
+    heads: Floats
+    accepted: float = 1.0
+    r_hat: float = 1.0
 
 
 @dataclass
@@ -100,41 +116,82 @@ class LastLayer:
             theta, value = theta + size * step.reshape(theta.shape), new
         return theta
 
-    def _at(self, u: Floats) -> Floats:
-        """Return the weights at standardised coordinates around the mode."""
-        return self.mode + solve_triangular(self.root.T, u).reshape(self.mode.shape)
+    def laplace(self, n_samples: int, rng: np.random.Generator) -> Sampled:
+        """Return draws from the normal distribution around the mode."""
+        draws = (rng.normal(size=self.mode.size) for _ in range(n_samples))
+        steps = [solve_triangular(self.root.T, u).reshape(self.mode.shape) for u in draws]
+        return Sampled(self.mode + np.stack(steps))
 
-    def laplace(self, n_samples: int, rng: np.random.Generator) -> Floats:
-        """Return draws ``(n_samples, K, d + 1)`` from the normal distribution around the mode."""
-        return np.stack([self._at(rng.normal(size=self.mode.size)) for _ in range(n_samples)])
+    def hmc(self, n_samples: int, rng: np.random.Generator) -> Sampled:
+        """Return draws of Markov chains that start at the mode."""
+        kept, densities, shares = [], [], []
+        for chain in rng.spawn(CHAINS):
+            walk = _Walk(self, self.mode, self.root, STEP, chain)
+            states = [walk.go(i) for i in range(WARM_UP)]
+            for _ in range(1, STAGES):
+                some = [self.curvature(s) for s in states[:: -(WARM_UP // 4)]]
+                root = cholesky(np.mean(some, axis=0), lower=True)
+                walk = _Walk(self, states[-1], root, walk.step, chain)
+                states = [walk.go(i) for i in range(WARM_UP)]
+            walk.accepted = 0
+            states = [walk.go() for _ in range(THIN * -(-n_samples // CHAINS))]
+            kept += states[THIN - 1 :: THIN]
+            densities += np.array_split([self.log_density(s) for s in states], 2)
+            shares.append(walk.accepted / len(states))
+        return Sampled(np.stack(kept[:n_samples]), float(np.mean(shares)), _r_hat(densities))
 
-    def hmc(self, n_samples: int, rng: np.random.Generator) -> tuple[Floats, float]:
-        """Return draws of a Markov chain from the mode, and the share of accepted trajectories."""
-        u, out, accepted = np.zeros(self.mode.size), [], 0
-        total = WARM_UP + THIN * n_samples
-        for i in range(1, total + 1):
-            momentum = rng.normal(size=u.size)
-            step = STEP * rng.uniform(0.8, 1.2)  # no trajectory is a period of all directions
-            moved, energy = self._leap(u, momentum, step)
-            if np.log(rng.random()) < energy:
-                u, accepted = moved, accepted + 1
-            if i > WARM_UP and (i - WARM_UP) % THIN == 0:
-                out.append(self._at(u))
-        return np.stack(out), accepted / total
 
-    def _leap(self, u: Floats, momentum: Floats, step: float) -> tuple[Floats, float]:
-        """Return where a trajectory ends, and the log of its probability to be accepted."""
+class _Walk:
+    """Trajectories from a state on, in coordinates in which the masses are 1."""
 
-        def force(at: Floats) -> Floats:
-            return solve_triangular(self.root, self.gradient(self._at(at)).ravel(), lower=True)
+    def __init__(
+        self,
+        posterior: LastLayer,
+        start: Floats,
+        root: Floats,
+        step: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.posterior, self.start, self.root = posterior, start, root
+        self.step, self.rng, self.accepted = step, rng, 0
+        self.u = np.zeros(start.size)
+        self.density, self.force = self._at(self.u)
 
-        before = self.log_density(self._at(u)) - 0.5 * momentum @ momentum
-        momentum = momentum + 0.5 * step * force(u)
-        for leap in range(LEAPS):
+    def state(self, u: Floats) -> Floats:
+        """Return the weights at a place."""
+        return self.start + solve_triangular(self.root.T, u).reshape(self.start.shape)
+
+    def _at(self, u: Floats) -> tuple[float, Floats]:
+        theta = self.state(u)
+        slope = self.posterior.gradient(theta).ravel()
+        return self.posterior.log_density(theta), solve_triangular(self.root, slope, lower=True)
+
+    def go(self, adapt: int | None = None) -> Floats:
+        """Return the state after one more trajectory; ``adapt`` counts those of a warm-up."""
+        step = self.step * self.rng.uniform(0.8, 1.2)  # no trajectory is a period of all directions
+        momentum = self.rng.normal(size=self.u.size)
+        before = self.density - 0.5 * momentum @ momentum
+        u, density, force = self.u, self.density, self.force
+        for _ in range(max(1, round(PERIOD / step))):
+            momentum = momentum + 0.5 * step * force
             u = u + step * momentum
-            momentum = momentum + (step if leap < LEAPS - 1 else 0.5 * step) * force(u)
-        after = self.log_density(self._at(u)) - 0.5 * momentum @ momentum
-        return u, float(after - before)
+            density, force = self._at(u)
+            momentum = momentum + 0.5 * step * force
+        chance = np.exp(min(0.0, density - 0.5 * momentum @ momentum - before))
+        if self.rng.random() < chance:
+            self.u, self.density, self.force = u, density, force
+            self.accepted += 1
+        if adapt is not None:
+            self.step *= np.exp(0.5 * (chance - ACCEPTED) * min(1.0, 5 / np.sqrt(adapt + 1)))
+        return self.state(self.u)
+
+
+def _r_hat(chains: list[Floats]) -> float:
+    """Return how much wider all chains together are than one of them, as a ratio."""
+    n = min(map(len, chains))
+    within = np.mean([np.var(c, ddof=1) for c in chains])
+    between = np.var([np.mean(c) for c in chains], ddof=1)
+    return float(np.sqrt((n - 1) / n + between / within))
 
 
 @torch.no_grad()
@@ -160,11 +217,10 @@ def sample_last_layer(
     n_samples: int = 10,
     precision: float = 1.0,
     seed: int = 0,
-) -> tuple[Floats, float]:
+) -> Sampled:
     """Draw last layers ``(n_samples, K, d + 1)`` given training images; biases are last.
 
-    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior. The second value is
-    the share of trajectories that the chain accepted, 1 for the independent draws of Laplace.
+    ``method`` is ``"laplace"`` or ``"hmc"``, ``precision`` that of the prior.
     """
     if method not in {"laplace", "hmc"}:
         raise InputError(f"method must be 'laplace' or 'hmc'. Got {method!r}.")
@@ -175,9 +231,9 @@ def sample_last_layer(
         n_classes = network(as_batch(check_images(images)[:1], network.mean.device)).shape[1]
     posterior = LastLayer(h, y, n_classes, precision)
     rng = np.random.default_rng(check_integer(seed, "seed"))
-    if method == "laplace":
-        return posterior.laplace(n_samples, rng), 1.0
-    return posterior.hmc(n_samples, rng)
+    return (
+        posterior.laplace(n_samples, rng) if method == "laplace" else posterior.hmc(n_samples, rng)
+    )
 
 
 def predict_last_layer(network: Network, heads: Floats, images: ArrayLike) -> Floats:
@@ -189,8 +245,8 @@ def predict_last_layer(network: Network, heads: Floats, images: ArrayLike) -> Fl
     >>> from temperance_lab import networks
     >>> network = networks.build("lenet5", n_classes=3, in_channels=1)
     >>> images = np.random.default_rng(0).integers(256, size=(30, 28, 28), dtype=np.uint8)
-    >>> heads, _ = networks.sample_last_layer(network, images, np.arange(30) % 3, n_samples=4)
-    >>> networks.predict_last_layer(network, heads, images).shape
+    >>> sampled = networks.sample_last_layer(network, images, np.arange(30) % 3, n_samples=4)
+    >>> networks.predict_last_layer(network, sampled.heads, images).shape
     (30, 3)
     """
     layers = torch.from_numpy(np.asarray(heads, np.float64)).to(network.mean.device)

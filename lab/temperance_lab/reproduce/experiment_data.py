@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from temperance_lab.datasets import Dataset
     from temperance_lab.networks import Network
+    from temperance_lab.networks.last_layer import Sampled
     from temperance_lab.reproduce.protocol import Draw
 
     Images = tuple[NDArray[np.uint8], NDArray[np.generic]]
@@ -174,7 +175,7 @@ class ExperimentData:
         if kind == "svi":
             return networks.predict_svi(network, x, SAMPLES)
         if kind in LAST_LAYER:
-            return networks.predict_last_layer(network, self.heads(task, kind)[0], x)
+            return networks.predict_last_layer(network, self.last_layers(task, kind).heads, x)
         return networks.predict_logits(network, x)
 
     def network(self, task: Task, kind: str) -> Network:
@@ -182,9 +183,9 @@ class ExperimentData:
         kind = MEMBERS[0] if kind in LAST_LAYER else kind
         return trained(task, kind, self.dataset(task), self.cache / "networks")
 
-    def heads(self, task: Task, kind: str) -> tuple[NDArray[np.float64], float]:
-        """Return random last layers of the first network, drawn once, and the share accepted."""
-        from temperance_lab.networks import sample_last_layer
+    def last_layers(self, task: Task, kind: str) -> Sampled:
+        """Return random last layers of the first network, drawn once, and how the chains moved."""
+        from temperance_lab.networks.last_layer import Sampled, sample_last_layer
 
         path = self.cache / "networks" / f"{task.name}_{kind}_{self.weights(task, kind)}.npz"
         if not path.exists():
@@ -192,17 +193,18 @@ class ExperimentData:
             rows, _ = split(task, len(data.x_train))
             x, y = data.x_train[rows], data.y_train[rows]
             network = self.network(task, kind)
-            heads, accepted = sample_last_layer(network, x, y, kind, n_samples=SAMPLES)
-            _save(path, heads=heads, accepted=accepted)
+            _save(path, **sample_last_layer(network, x, y, kind, n_samples=SAMPLES)._asdict())
         with np.load(path) as held:
-            return held["heads"], float(held["accepted"])
+            return Sampled(held["heads"], float(held["accepted"]), float(held["r_hat"]))
 
     def training(self, task: Task, kind: str) -> str:
-        """Return in words how a network of a kind is trained, and whether its chain moved."""
+        """Return in words how a network of a kind is trained, and whether its chains moved."""
         told = task.training(kind)
         if kind != "hmc":
             return told
-        return f"{told}, {100 * self.heads(task, kind)[1]:.0f} % of trajectories accepted"
+        found = self.last_layers(task, kind)
+        share = f"{100 * found.accepted:.0f} % of trajectories accepted"
+        return f"{told}, {share}, R-hat {found.r_hat:.2f}"
 
     def weights(self, task: Task, kind: str) -> str:
         """Return the first digits of the sha256 of a finished network's weights."""

@@ -30,6 +30,23 @@ COLUMNS = {
 }
 
 
+GPU, CORE = 5e12, 5e10  # operations a second of a modest GPU, and of one core
+
+
+def _time(operations: float) -> str:
+    """Return how long a number of operations takes."""
+    hours, days = operations / GPU / 3600, operations / CORE / 86_400
+    return (
+        f"{operations:.1e} operations, {hours:.1f} hours of a GPU that does {GPU:.0e} a second or "
+        f"{days:.1f} days of a core that does {CORE:.0e}"
+    )
+
+
+def _training(group: str, operations: float) -> str:
+    command = f"`temperance-lab train {group} --data DIR`, which writes it"
+    return f"{_time(operations)}, for {command}; or somebody's published logits"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A data set and a network of the paper, and the logits here: a file, or a trained network.
@@ -48,10 +65,7 @@ class Row:
     here: str = ""
     rows: int = 10_000
     classes: int = 10
-    hardware: str = (
-        "a GPU to train the network (temperance_lab.networks has its architecture and recipe), or "
-        "somebody's published logits"
-    )
+    hardware: str = ""
 
     @property
     def group(self) -> str:
@@ -143,7 +157,14 @@ ROWS = (
         caveat="a public LeNet, trained with dropout, in place of ResNet110",
         here="LeNet",
     ),
-    Row("SVHN", "DenseNet100", "svhn_densenet100.npz", balanced=False, rows=26_032),
+    Row(
+        "SVHN",
+        "DenseNet100",
+        "svhn_densenet100.npz",
+        balanced=False,
+        rows=26_032,
+        hardware="train_32x32.mat, test_32x32.mat and " + _training("SVHN-DenseNet100", 3.1e16),
+    ),
     Row(
         "CIFAR10",
         "DenseNet40",
@@ -194,7 +215,13 @@ ROWS = (
         caveat="a public ResNet-56 in place of ResNet110",
         here="ResNet56",
     ),
-    Row("CIFAR100", "WideResNet40-4", "cifar100_wideresnet40_4.npz", classes=100),
+    Row(
+        "CIFAR100",
+        "WideResNet40-4",
+        "cifar100_wideresnet40_4.npz",
+        classes=100,
+        hardware="cifar-100-python.tar.gz and " + _training("CIFAR100-WideResNet40-4", 7.8e16),
+    ),
     # No rows of the paper's tables (`BESIDE`); the first two are of the supplement.
     Row(
         "ImageNet",
@@ -203,7 +230,7 @@ ROWS = (
         rows=50_000,
         classes=1_000,
         hardware="public weights for networks.build('resnet152', 1000), the validation photographs "
-        "for datasets.load('imagenet', DIR), and an hour of a GPU or a day of two cores",
+        f"for datasets.load('imagenet', DIR), and {_time(1.2e15)}",
     ),
     Row(
         "ISIC",
@@ -213,8 +240,9 @@ ROWS = (
         balanced=False,
         rows=3_205,
         classes=7,
-        hardware="all photographs of HAM10000, ImageNet weights and a GPU for "
-        "`python lab/experiments/skin_lesion/supplement.py OUT --weights FILE`, which writes it",
+        hardware="all photographs of HAM10000, ImageNet weights, and for `python "
+        "lab/experiments/skin_lesion/supplement.py OUT --weights FILE`, which writes it, "
+        f"{_time(5.4e16)}",
     ),
     Row(
         "CIFAR100",

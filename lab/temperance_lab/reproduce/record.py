@@ -41,7 +41,7 @@ LEVEL = 0.95
 PRINTED_DRAWS = 20  # of the paper's means
 AGREEMENT = 2.0  # standard errors of the difference of two means
 DIGITS = 5  # significant digits of a stored mean
-SPREAD_DIGITS = {"sd": 3, "sd_networks": 2}  # 20 draws know a spread to a sixth, 5 to a third
+SPREAD_DIGITS = {"sd": 2, "sd_networks": 2}  # 20 draws know a spread to a sixth, 5 to a third
 SHA_DIGITS = 16  # hexadecimal digits kept of a sha256
 
 

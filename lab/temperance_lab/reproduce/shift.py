@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from temperance_lab.reproduce.experiment_data import ExperimentData
     from temperance_lab.reproduce.record import Record
 
-METRICS = ("accuracy", "brier", "nll", "ece", "temperature")
+METRICS = ("accuracy", "brier", "ece", "temperature")
 METHODS = ("uncalibrated", "TS", "UTS", "prior-matched, T only", "prior-matched", "TS-Target")
 SEVERITIES = (0, 1, 2, 3, 4, 5)
 SHIFTS = {

@@ -10,7 +10,7 @@ from torch import nn
 
 from temperance import InputError
 from temperance_lab import networks
-from temperance_lab.networks.last_layer import LastLayer
+from temperance_lab.networks.last_layer import LastLayer, _r_hat
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_mode_is_one(posterior):
 
 
 def test_laplace_has_the_mode_and_the_inverse_curvature(posterior):
-    heads = posterior.laplace(20_000, np.random.default_rng(0)).reshape(-1, 9)
+    heads = posterior.laplace(20_000, np.random.default_rng(0)).heads.reshape(-1, 9)
     covariance = np.linalg.inv(posterior.curvature(posterior.mode))
     scale = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(heads.mean(axis=0), posterior.mode.ravel(), atol=0.05 * scale.max())
@@ -60,13 +60,36 @@ def test_hmc_draws_from_the_posterior_where_laplace_does_not():
     weight = np.exp(log_p - np.max(log_p))
     mean = np.average(grid, weights=weight)
     deviation = np.sqrt(np.average((grid - mean) ** 2, weights=weight))
-    heads, accepted = one.hmc(1_000, np.random.default_rng(0))
+    heads, accepted, r_hat = one.hmc(1_000, np.random.default_rng(0))
     found = heads[:, 1, 0] - heads[:, 0, 0]
-    assert accepted > 0.9
+    assert accepted > 0.7
+    assert r_hat == pytest.approx(1, abs=0.01)
     assert found.mean() == pytest.approx(mean, abs=0.12 * deviation)
     assert found.std() == pytest.approx(deviation, rel=0.1)
     mode = one.mode[1, 0] - one.mode[0, 0]
     assert abs(mode - mean) > 0.14 * deviation  # Laplace is centred elsewhere
+
+
+def test_hmc_moves_where_the_curvature_at_the_mode_does_not_carry():
+    """Nearly separable rows: the density bends more away from the mode than at it.
+
+    The mean of -θ·∇ log p is the number of weights under every density (integration by parts).
+    """
+    rng = np.random.default_rng(3)
+    h = np.column_stack([3 * rng.normal(size=(2_000, 12)), np.ones(2_000)])
+    y = (h @ (2 * rng.normal(size=(5, 13))).T).argmax(axis=1)
+    posterior = LastLayer(h, y, 5, precision=0.01)
+    heads, accepted, r_hat = posterior.hmc(400, np.random.default_rng(0))
+    assert accepted > 0.6
+    assert r_hat == pytest.approx(1, abs=0.02)
+    found = [-np.sum((head - posterior.mode) * posterior.gradient(head)) for head in heads]
+    assert np.mean(found) == pytest.approx(posterior.mode.size, abs=4 * np.std(found) / 20)
+
+
+def test_chains_that_differ_have_a_large_r_hat():
+    one = np.random.default_rng(0).normal(size=(4, 500))
+    assert _r_hat(list(one)) == pytest.approx(1, abs=0.01)
+    assert _r_hat([*one[:2], *(one[2:] + 3)]) > 1.5
 
 
 def small_network():
@@ -93,7 +116,7 @@ def test_a_seed_gives_the_same_heads_and_leaves_the_network_alone(method):
         networks.sample_last_layer(network, images, labels, method, n_samples=3, seed=seed)
         for seed in (0, 0, 1)
     ]
-    (first, again, other), accepted = zip(*drawn, strict=True)
+    (first, again, other), accepted, _ = zip(*drawn, strict=True)
     assert all(share == 1 if method == "laplace" else 0.5 < share <= 1 for share in accepted)
     np.testing.assert_array_equal(first, again)
     assert first.shape == (3, 3, 5)

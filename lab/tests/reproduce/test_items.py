@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from temperance import InputError
+from temperance_lab import networks
 from temperance_lab.cli import main
+from temperance_lab.datasets import Dataset
 from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, stored
 from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
 from temperance_lab.reproduce.figures import FIGURES, draw
@@ -16,6 +21,7 @@ from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
 from temperance_lab.reproduce.record import write
 from temperance_lab.reproduce.size import SHIFTED
+from temperance_lab.reproduce.training_of_rows import TRAINED
 
 RECORDS = Path(__file__).parents[2] / "experiments" / "paper"
 
@@ -117,6 +123,28 @@ def test_a_row_without_its_file_says_what_it_needs(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("group", "network", "pixels", "images", "recipe"),
+    [
+        ("SVHN-DenseNet100", "densenet100", 32, 73_257, "densenet-svhn"),
+        ("CIFAR100-WideResNet40-4", "wideresnet40_4", 32, 50_000, "wideresnet-cifar"),
+        ("ISIC-ResNet200", "resnet200", 224, 6_009, "resnet200-isic"),
+        ("ImageNet-ResNet152", "resnet152", 224, 50_000, ""),
+    ],
+)
+def test_the_operations_that_a_row_needs_are_those_of_its_recipe(
+    group, network, pixels, images, recipe
+):
+    """A step of training takes three times the operations of a prediction."""
+    row = next(r for r in ROWS if r.group == group)
+    built = networks.build(network, row.classes, 3).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        built(torch.zeros(1, 3, pixels, pixels))
+    passes = 3 * networks.RECIPES[recipe].epochs if recipe else 1
+    said = float(re.findall(r"(\S+) operations", row.hardware)[0])
+    assert said == pytest.approx(counter.get_total_flops() * images * passes, rel=0.05)
+
+
 def test_the_file_that_a_row_names_fills_it(tmp_path):
     row = next(r for r in ROWS if r.group == "SVHN-DenseNet100")
     (tmp_path / "logits").mkdir()
@@ -131,6 +159,28 @@ def test_the_file_that_a_row_names_fills_it(tmp_path):
     assert all(r.needs is None and r.reported and r.agrees is None for r in filled)
     others = [r for r in missing if r.method not in {"TS", "UTS"}]
     assert [r for r in records if r not in filled] == others  # what they need is still said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", TRAINED)
+def test_a_missing_row_is_filled_by_its_command(group, tmp_path, monkeypatch):
+    """One epoch of eight images in the place of hours; then the row has numbers."""
+    row = next(r for r in ROWS if r.group == group)
+    rng = np.random.default_rng(0)
+    x = rng.integers(256, size=(8, 32, 32, 3), dtype=np.uint8)
+    y = np.arange(8) % row.classes
+    names = tuple(map(str, range(row.classes)))
+    given = Dataset(x, y, x, y, names)
+    monkeypatch.setattr("temperance_lab.datasets.load", lambda *_: given)
+    for name, recipe in networks.RECIPES.items():
+        monkeypatch.setitem(networks.RECIPES, name, replace(recipe, epochs=1, batch_size=4))
+    assert main(["train", group, "--data", str(tmp_path)]) == 0
+    with np.load(tmp_path / "logits" / row.file) as file:
+        assert file["logits"].shape == (8, row.classes)
+    data = ExperimentData(tmp_path, tmp_path)
+    assert row.available(data)
+    assert f"temperance-lab train {group} --data" in row.hardware
+    assert main(["train", "MNIST-Lenet-5", "--data", str(tmp_path)]) == 2
 
 
 def test_records_come_in_the_order_of_the_paper(tmp_path):

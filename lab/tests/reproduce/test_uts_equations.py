@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from temperance import NotIdentified, fit_temperature, fit_uts
+from temperance import NotIdentified, fit_attended, fit_temperature, fit_uts
 from temperance.metrics import nll
 from temperance_lab.reproduce.uts_equations import log_odds, objective, true_weights, weights
 
@@ -184,7 +184,7 @@ def test_under_exact_covariate_shift_the_source_temperature_is_right():
     assert fitted == pytest.approx([3, 3], rel=0.02)
 
 
-@pytest.mark.parametrize("form", ["paper", "appendix"])
+@pytest.mark.parametrize("form", ["main-text", "appendix"])
 def test_the_printed_equations_do_not_identify_a_temperature(form):
     z = 3 * model(2000, 10)
     with pytest.raises(NotIdentified):
@@ -204,3 +204,37 @@ def test_where_two_classes_share_all_probability_the_weight_does_not_fall():
         tie, other = weights(z, w, "appendix")
         assert tie[1] == pytest.approx(1)
         assert (other[1:] < 1).all()
+
+
+def attended(z, eta, beta, form):
+    """Expected loss of ATS over the labels of each row, all rows in all sets, pair by pair."""
+    log_s = log_softmax(beta * z, axis=1)
+    log_rest = log_s - log_odds(beta * z)
+    total = np.zeros(len(z))
+    for k in range(z.shape[1]):
+        for y in range(z.shape[1]):
+            attention = log_rest[:, y] if form == "paper" else log_s[:, k]
+            lent = log_s[:, k] + attention - log_rest[:, k]
+            total -= eta[:, y] * (log_s[:, k] if y == k else lent)
+    return total
+
+
+@pytest.mark.parametrize("form", ["paper", "reference"])
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_the_lemma_of_the_supplement_fails_where_every_row_is_borrowed(form, k):
+    """Proposition D: in every row the expected loss falls as T grows, beyond the right T = 1."""
+    z = model(300, k)
+    eta = softmax(z, axis=1)
+    values = [attended(z, eta, beta, form) for beta in np.geomspace(0.01, 5, 30)]
+    assert (np.diff(values, axis=0) > 0).all()
+    with pytest.raises(NotIdentified, match="as the scale falls"):
+        fit_attended(z, draw(z), threshold=0, form=form)
+
+
+@pytest.mark.parametrize("form", ["paper", "reference"])
+def test_the_threshold_decides_the_attended_temperature(form):
+    z = model(5000, 10)  # calibrated: T = 1 is right
+    y = draw(z)
+    assert fit_temperature(z, y).temperature == pytest.approx(1, abs=0.05)
+    assert fit_attended(z, y, threshold=0.01, form=form).temperature > 3
+    assert fit_attended(z, y, threshold=0.3, form=form).temperature < 0.6

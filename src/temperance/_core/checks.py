@@ -10,7 +10,7 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,8 +30,10 @@ KEPT_SHARE = 0.5  # of many small probabilities most are rounded to 0; half the 
 ALIKE_ROWS = 5  # rows that all look like probabilities by chance are fewer
 MAX_WHOLE_CLASSES = 20  # classes; of more than these, small whole logits sum to about 100 as well
 LARGEST = 1e100  # logit, and one over the smallest scale: their cubes stay inside float64
+SHOWN = 200  # characters of a value in a message
 MASK = -1e30  # stands for -inf: no softmax tells it from a class that is impossible
 MOST_BINS = 100_000  # of confidence: their sums, by class too, stay small
+LOOKED_UP = 1 << 16  # labels at a time
 SORTED_ROWS = 20  # rows that are all sorted by chance are fewer
 NEAR_SCORES = 100  # the largest gap of sorted scores is at least so many times the smallest
 
@@ -61,6 +63,20 @@ class NotIdentified(ValueError):
 # --------------------------------------------------------------------------------- single arguments
 
 
+def shown(value: object) -> str:
+    """Return any value as a message shows it: a text in quotes, and of what is long the beginning.
+
+    >>> shown("melanoma"), shown("a" * 70_000) == repr("a" * 40) + "…", shown(10**5000)
+    ("'melanoma'", True, 'int')
+    """
+    try:
+        text = repr(value[:40] if isinstance(value, str) else value)
+    except Exception:  # noqa: BLE001 - Python writes no integer of 5,000 digits, others nothing at all
+        return type(value).__name__
+    cut = isinstance(value, str) and len(value) > 40
+    return f"{text[:SHOWN]}…" if cut or len(text) > SHOWN else text
+
+
 def check_flag(value: object, name: str) -> None:
     """Raise where a value is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
@@ -72,10 +88,10 @@ def check_choice(value: object, choices: Iterable[str], name: str) -> str:
     options = list(choices)
     if isinstance(value, str) and value in options:
         return value
-    close = difflib.get_close_matches(str(value), options, n=1)
+    close = difflib.get_close_matches(value, options, n=1) if isinstance(value, str) else []
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(repr(option) for option in options)
-    raise InputError(f"{name} must be one of {listed}. Got {value!r} instead.{hint}")
+    raise InputError(f"{name} must be one of {listed}. Got {shown(value)} instead.{hint}")
 
 
 def check_number(
@@ -95,7 +111,7 @@ def check_number(
     inside = (number > low if open_low else number >= low) and number <= high
     if not (math.isfinite(number) and inside):
         demand = f"a finite number in {'(' if open_low else '['}{low:g}, {high:g}]"
-        raise InputError(f"{name} must be {demand}. Got {value!r} instead.")
+        raise InputError(f"{name} must be {demand}. Got {shown(value)} instead.")
     return number
 
 
@@ -106,7 +122,7 @@ def check_integer(value: object, name: str, *, low: int = 0, high: float = sys.m
     if not low <= number <= high:
         most = f" and at most {high:,}" if low <= high < sys.maxsize else ""
         raise InputError(
-            f"{name} must be an integer of at least {low}{most}. Got {value!r} instead."
+            f"{name} must be an integer of at least {low}{most}. Got {shown(value)} instead."
         )
     return number
 
@@ -168,10 +184,9 @@ def check_header(table: object, name: str) -> None:
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
         raise InputError(f"{msg} its .collect().")
-    header = getattr(table, "column_names", getattr(table, "columns", None))
-    if header is None or callable(header):
+    names = header_of(table)
+    if names is None:
         return
-    names = [str(column) for column in header]
     k = sum(re.fullmatch(r"logit_\d{1,9}", column) is not None for column in names)
     wanted = [f"logit_{i}" for i in range(k)]
     if k and names != wanted:
@@ -181,6 +196,27 @@ def check_header(table: object, name: str) -> None:
             f"{name} must have the columns logit_0 to logit_{k - 1} in this order and no others. "
             f"Got {shown}{', …' if len(others or names) > 6 else ''}"
             f"{' too' if others else ''}; select the columns by name first."
+        )
+
+
+def header_of(table: object) -> list[str] | None:
+    """Return the columns of a data frame, or of a pair that begins with one; None for an array."""
+    if isinstance(table, tuple):
+        table = next(iter(cast("tuple[object, ...]", table)), None)
+    header = getattr(table, "column_names", getattr(table, "columns", None))
+    if not isinstance(header, Iterable):
+        return None
+    return [_text(column) for column in cast("Iterable[object]", header)]
+
+
+def check_order(table: object, classes: Sequence[object] | None, name: str) -> None:
+    """Raise when the columns of a data frame are called like the classes, in another order."""
+    header, wanted = header_of(table), [str(one) for one in classes or ()]
+    if header is not None and header != wanted and sorted(header) == sorted(wanted):
+        first = next(i for i, column in enumerate(wanted) if header[i] != column)
+        raise InputError(
+            f"{name} must have columns in the order of the classes. Got {header[first]!r} "
+            f"where {wanted[first]!r} is due; select the columns in that order first."
         )
 
 
@@ -197,6 +233,9 @@ def _kind_of(values: object, array: Array | None) -> str:
     if "complex" in str(array.dtype):
         return f"an array of {array.dtype}: Complex data not supported."
     if str(array.dtype) == "object":
+        for column, held in zip(header_of(values) or (), np.atleast_1d(array).T, strict=False):
+            if any(isinstance(one, str) for one in held):
+                return f"words in the column {column!r}: select the columns of the scores first."
         return "an array of objects: some values are missing or no numbers; drop those rows."
     return f"an array of dtype {array.dtype} instead."
 
@@ -478,9 +517,9 @@ def check_classes(classes: object, n_classes: int, name: str = "classes") -> lis
     """Return class names as a list of ``n_classes`` distinct, hashable values."""
     try:
         names = list(np.asarray(classes, dtype=object).ravel().tolist())
-        distinct = len(set(names))
+        distinct = min(len(set(names)), len({_text(one) for one in names}))
     except (TypeError, ValueError) as error:
-        msg = f"{name} must be a sequence of {n_classes} distinct names. Got {classes!r} instead."
+        msg = f"{name} must be a sequence of {n_classes} distinct names. Got {shown(classes)}."
         raise InputError(msg) from error
     if len(names) != n_classes or distinct != n_classes:
         raise InputError(
@@ -488,12 +527,11 @@ def check_classes(classes: object, n_classes: int, name: str = "classes") -> lis
             f"names, {distinct} of them distinct."
         )
     for one in names:
-        if isinstance(one, str) and not one.isascii():
-            try:
-                one.encode()
-            except UnicodeEncodeError:  # bytes of a command line in another encoding
-                msg = f"{name} must be text that UTF-8 can write. Got {one!a}."
-                raise InputError(msg) from None
+        try:
+            str(one).encode()
+        except ValueError:  # bytes in another encoding, or an integer of more than 4,300 digits
+            msg = f"{name} must be text that UTF-8 can write. Got {shown(one)}."
+            raise InputError(msg) from None
     return names
 
 
@@ -521,7 +559,7 @@ def check_labels(
         msg = f"{name} must have shape ({n_rows},), one per row of logits. Got shape {y.shape}"
         raise InputError(f"{msg}{MULTI_LABEL if y.shape == (n_rows, n_classes) else ''}.")
     if classes is not None:
-        return _lookup(_as_given(labels, y), classes, name, start)
+        return _lookup(_as_given(labels, y), n_rows, classes, name, start)
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
@@ -542,8 +580,8 @@ def _no_indices(y: NDArray[Any], name: str, start: int) -> str:
     """Say what came where class indices were due, and the way out."""
     if y.dtype.kind != "f":
         return (
-            f"Got {y.dtype} with first value {y[:1].tolist()[0]!r}; name the columns with classes= "
-            f"where that can be given, or pass [names.index(one) for one in {name}]."
+            f"Got {y.dtype} with first value {shown(y[:1].tolist()[0])}; name the columns with "
+            f"classes= where that can be given, or pass [names.index(one) for one in {name}]."
         )
     missing = np.flatnonzero(np.isnan(y))
     if len(missing):
@@ -567,23 +605,27 @@ def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -
     return soft / soft.sum(axis=1, keepdims=True)
 
 
-def _as_given(labels: Any, y: NDArray[Any]) -> list[Any]:
-    """Return labels of mixed types as they came: NumPy turns numbers among words into words."""
+def _as_given(labels: Any, y: NDArray[Any]) -> Iterator[Any]:
+    """Yield labels of mixed types as they came: NumPy turns numbers among words into words."""
     listed = isinstance(labels, (list, tuple))
     raw = np.asarray(labels, dtype=object) if listed else as_array(labels)
-    return raw.ravel().tolist() if is_numpy(raw) and raw.dtype.hasobject else y.tolist()
+    values = raw.ravel() if is_numpy(raw) and raw.dtype.hasobject else y
+    for first in range(0, len(values), LOOKED_UP):  # as Python's objects they are ten times larger
+        yield from values[first : first + LOOKED_UP].tolist()
 
 
-def _lookup(y: list[Any], classes: Sequence[object], name: str, start: int) -> NDArray[np.int64]:
+def _lookup(
+    y: Iterable[Any], n: int, classes: Sequence[object], name: str, start: int
+) -> NDArray[np.int64]:
     index = {value: i for i, value in enumerate(classes)}
-    out = np.empty(len(y), dtype=np.int64)
+    out = np.empty(n, dtype=np.int64)
     for row, value in enumerate(y):
         try:
             out[row] = index[value]
         except (KeyError, TypeError):
-            listed = ", ".join(repr(c) for c in list(classes)[:8])
+            listed = ", ".join(shown(c) for c in list(classes)[:8])
             place = f"Row {start + row}"
-            msg = f"{name} must be among classes ({listed}, …). {place} holds {value!r} instead."
+            msg = f"{name} must be among classes ({listed}, …). {place} holds {shown(value)}."
             raise InputError(msg) from None
     return out
 
@@ -667,12 +709,19 @@ def class_keys(values: Any) -> tuple[str, ...] | None:
     the index 0, 1, 2, … that pandas makes up says nothing.
     """
     if isinstance(values, Mapping):
-        return tuple(str(key) for key in cast("Mapping[object, object]", values))
+        return tuple(_text(key) for key in cast("Mapping[object, object]", values))
     index = None if callable(getattr(values, "index", None)) else getattr(values, "index", None)
     if not hasattr(index, "tolist"):
         return None
-    keys = tuple(str(key) for key in cast("Any", index).tolist())
+    keys = tuple(_text(key) for key in cast("Any", index).tolist())
     return None if keys == _columns(len(keys)) else keys
+
+
+def _text(key: object) -> str:
+    try:
+        return str(key)
+    except ValueError:  # an integer of more than 4,300 digits
+        return shown(key)
 
 
 def plain_numbers(values: Any) -> Any:
@@ -682,39 +731,29 @@ def plain_numbers(values: Any) -> Any:
     return values
 
 
-def cut_name(name: object) -> str:
-    """Return the name of a class in quotes, of which a message shows the beginning.
-
-    >>> cut_name("melanoma"), cut_name("a" * 70_000) == repr("a" * 40) + "…"
-    ("'melanoma'", True)
-    """
-    shown = repr(name[:40] if isinstance(name, str) else name)
-    return f"{shown}…" if isinstance(name, str) and len(name) > 40 else shown
-
-
 def class_order(
     keys: tuple[str, ...], n_classes: int, classes: Sequence[object] | None, name: str
 ) -> list[int]:
     """Return where each column of the logits stands among ``keys``: by its name or its number."""
     columns = _columns(n_classes)
     names = columns if classes is None else tuple(str(c) for c in classes)
+    places = {key: place for place, key in enumerate(keys)}
     for wanted in (names, columns):
-        if len(keys) == len(wanted) and set(keys) == set(wanted):
-            return [keys.index(one) for one in wanted]
-    missing = [one for one in names if one not in keys]
-    strange = [key for key in keys if key not in names]
+        if len(keys) == len(wanted) and places.keys() == set(wanted):
+            return [places[one] for one in wanted]
+    missing = [one for one in names if one not in places]
+    known = set(names)
+    strange = [key for key in keys if key not in known]
     demand = f"{name} must name each of the {n_classes} classes once. It "
     if strange and names == columns:
         raise InputError(
-            f"{demand}names {cut_name(strange[0])}, but the columns have no names here; give the "
+            f"{demand}names {shown(strange[0])}, but the columns have no names here; give the "
             f"numbers in the order of the columns, or call temperance.calibrate with classes=."
         )
     if strange:
-        raise InputError(f"{demand}names {cut_name(strange[0])}, which is none of them.")
+        raise InputError(f"{demand}names {shown(strange[0])}, which is none of them.")
     if missing:
-        raise InputError(
-            f"{demand}lacks {cut_name(missing[0])}; give 0 to a class that never occurs."
-        )
+        raise InputError(f"{demand}lacks {shown(missing[0])}; give 0 to a class that never occurs.")
     raise InputError(f"{demand}names one twice.")
 
 

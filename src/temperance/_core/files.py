@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 
+PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
+EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 MAX_REASON = 160  # characters that are shown of the message of a decoder
 FILE_KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -63,6 +65,15 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     return data
 
 
+def check_expansion(expanded: int, stored: int, what: str) -> None:
+    """Refuse a file that would fill the memory: one that grows as no file of logits does."""
+    if expanded > PATIENT and expanded > EXPANSION * max(stored, 1):
+        raise InputError(
+            f"{what} must be a file of logits, but its {stored:,} bytes grow to {expanded:,}: it "
+            f"is damaged or made to fill the memory. Save it again, uncompressed."
+        )
+
+
 @contextmanager
 def decoding(name: str, form: str) -> Generator[None]:
     """Say in one sentence that a file is damaged, whatever its decoder raises.
@@ -105,7 +116,7 @@ def walked(path: Path) -> Generator[tuple[Path, list[str], list[str]]]:
 
 def shown_path(path: object) -> str:
     """Return a path in quotes, whatever its bytes are."""
-    return ascii(str(path)) if isinstance(path, Path) else ascii(path)
+    return ascii(str(path)) if isinstance(path, (str, Path)) else shown(path)
 
 
 def ascii_words(text: str) -> str:

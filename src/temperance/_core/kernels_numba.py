@@ -391,7 +391,7 @@ def bin_indices(confidence: Floats, edges: Floats, n: int, places: Integers) -> 
     last, near = edges.size - 2, 0
     for i in range(n):
         x = confidence[i] * (last + 1)
-        places[i] = min(max(np.int64(x), 0), last)
+        places[i] = min(np.int64(x if x > 0 else 0.0), last)  # NaN has no integer
         near += abs(x - places[i] - 0.5) > NEAR_EDGE
     for i in range(n if near else 0):
         c, place = confidence[i], places[i]

@@ -18,20 +18,21 @@ def tracked(items: Iterable[T], what: str, total: int = 0) -> Iterator[T]:
     """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left."""
     total = total or operator.length_hint(items)
     start = drawn = time.monotonic()
-    silent = not sys.stderr.isatty()
+    console = sys.stderr  # None in a program without one
+    terminal = console if console is not None and console.isatty() else None
     shown = False
     try:
         for done, item in enumerate(items):
             now = time.monotonic()
-            if not silent and now - start > PATIENCE and now - drawn > PERIOD:
-                sys.stderr.write("\r\033[K" + _line(done, total, now - start, what))
-                sys.stderr.flush()
+            if terminal is not None and now - start > PATIENCE and now - drawn > PERIOD:
+                terminal.write("\r\033[K" + _line(done, total, now - start, what))
+                terminal.flush()
                 drawn, shown = now, True
             yield item
     finally:
-        if shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+        if terminal is not None and shown:
+            terminal.write("\r\033[K")
+            terminal.flush()
 
 
 def _line(done: int, total: int, seconds: float, what: str) -> str:

@@ -52,8 +52,8 @@ def calibrate(
         Scores before the softmax on the shifted data; no labels.
     prior : array of shape (K,) or (K, 2), dict or pandas Series by class, or `about`, optional
         The class mix of the target: probabilities, a range (low, high) for each class, or
-        ``temperance.about(q, rows=...)``. Without it predictions are moved only as far as the class
-        mix of the source may still hold.
+        ``temperance.about(q, rows=...)``. Without it few predictions change: the
+        class mix of the source is one possibility among others.
     source : pair (logits, labels), optional
         Labelled rows from before the shift.
     labelled : pair (logits, labels), optional

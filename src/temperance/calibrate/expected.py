@@ -375,7 +375,7 @@ def _widen(given: Answers, found: list[Interval | None]) -> tuple[Interval | Non
 def _check_costs(matrix: ArrayLike, k: int) -> Floats:
     try:
         costs = np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         msg = f"matrix must be {k} x {k} numbers. Got {type(matrix).__name__} instead."
         raise InputError(msg) from None
     if costs.shape != (k, k):

@@ -291,6 +291,7 @@ def read_problem(
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
     called = None if classes is None else checks.check_classes(classes, k)
+    checks.check_order(target_logits, called or checks.header_of(source), "target_logits")
     home = None if source is None else given.as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(given.sample_size(home), generator)
     pair = None if home is None or drawn is None else given.take_labelled(home, drawn)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import Array, Floats, to_numpy
+from temperance._core.arrays import Array, Floats, namespace, to_numpy
 from temperance._core.checks import InputError
 from temperance._core.stats import Interval, overlap, wilson
 from temperance._version import __version__
@@ -26,7 +26,7 @@ from temperance.calibrate.constants import POLICY
 from temperance.calibrate.expected import Expected, expect
 from temperance.calibrate.problem import Logits, Problem, row_keys
 from temperance.calibrate.solve import BiasAt
-from temperance.calibrate.stored import check_stored
+from temperance.calibrate.stored import INTERVALS, check_stored
 from temperance.calibrate.threshold import Demand, Threshold, find_threshold, find_thresholds
 from temperance.calibrate.uncertainty import Plausible
 from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, Judgement, bin_of
@@ -72,7 +72,6 @@ KNOWN = {
     "range": "The class mix of the target lies in the ranges given.",
 }
 MIX = ("distance", "shrinkage", "confidence_rise", "probability")
-INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
 
 
 @dataclass(frozen=True)
@@ -188,6 +187,14 @@ class Calibration:
     def predict_proba(self, logits: LogitsLike) -> Array:
         """Return calibrated class probabilities of the kind, dtype and device of ``logits``."""
         return self.map.predict_proba(logits)
+
+    def predict(self, logits: LogitsLike) -> Array:
+        """Return the most probable class of each row as the number of its column.
+
+        It can differ from that of the largest logit, because a class bias moves predictions.
+        """
+        p = self.predict_proba(logits)
+        return namespace(p).argmax(p, axis=-1)
 
     def update(self, logits: LogitsLike, labels: LabelsLike) -> Calibration:
         """Return the calibration with more labelled rows of its target.
@@ -371,11 +378,11 @@ class Calibration:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Calibration:
         """Return the calibration that `to_dict` described."""
-        checks.check_choice(facts["verdict"], tuple(MEANING), "verdict")
         check_stored(facts)
+        checks.check_choice(facts["verdict"], tuple(MEANING), "verdict")
         intervals: dict[str, Any] = {name: _interval(facts[name], name) for name in INTERVALS}
         if intervals["temperature"] is None:
-            raise ValueError("temperature must be three numbers. Got null instead.")
+            raise InputError("temperature must be three numbers. Got null instead.")
         details = dict(facts["details"])
         checks.check_choice(details["method"], APPLIED, "method")
         checks.check_choice(details["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
@@ -424,7 +431,7 @@ def _interval(numbers: Any, name: str) -> Interval | None:
         return None
     interval = Interval(*(float(v) for v in numbers))
     if not (np.isfinite(interval).all() and interval.low <= interval.value <= interval.high):
-        raise ValueError(f"{name} must be finite and inside its interval. Got {interval} instead.")
+        raise InputError(f"{name} must be finite and inside its interval. Got {interval} instead.")
     return interval
 
 
@@ -640,7 +647,9 @@ def _would_change(problem: Problem) -> list[str]:
     wishes = ["Labels of a few target rows, from the list of rows to label first."]
     if problem.source is None:
         wishes.append("A labelled source: rows from before the shift with labels.")
-    if problem.prior is None or problem.prior.kind != "given":
+    if problem.prior is None:
+        wishes.append("The class mix of the target, even a rough one.")
+    elif problem.prior.kind != "given":
         wishes.append("A class mix that is known exactly.")
     if problem.n < 2_000:
         wishes.append("More target rows.")

@@ -87,6 +87,14 @@ DETAILS: Form = {
     "label_next_keys": [int],
     "seed": (int, None),
 }
+INTERVALS = ("temperature", "accuracy", "ece_before", "ece_after", "gain")
+CALIBRATION: Form = {
+    "verdict": str,
+    "findings": [FINDING],
+    "details": DETAILS,
+    "map": dict,
+    **dict.fromkeys(INTERVALS, ([float], None)),
+}
 MIXES = ("predicted_mix", "mix_before", "mix_after")
 PER_CLASS = ("classes", "prior", "prior_low", "prior_high", *MIXES)  # of length K
 SEVERITIES = ("refuse", "warn", "note")
@@ -94,11 +102,13 @@ SEVERITIES = ("refuse", "warn", "note")
 
 def check_stored(facts: dict[str, Any]) -> None:
     """Raise unless facts that were read from a file have the form of a calibration."""
-    check_form(facts, {"findings": [FINDING], "details": DETAILS, "map": dict}, "calibration")
+    check_form(facts, CALIBRATION, "calibration")
+    for name in INTERVALS:
+        _check_length(facts[name], 3, name)
     details: dict[str, Any] = facts["details"]
     for name in PER_CLASS:
         _check_length(details[name], details["n_classes"], name)
-    _check_length(details["accuracy_before"], 3, "accuracy_before")  # value, low, high
+    _check_length(details["accuracy_before"], 3, "accuracy_before")
     labelled: dict[str, Any] = details["labelled"] or {}
     for name in ("accuracy", "expected"):
         _check_length(labelled.get(name), 3, f"labelled.{name}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from temperance._core.arrays import Floats
-from temperance._core.checks import InputError, check_number
+from temperance._core.checks import InputError, check_number, shown
 from temperance._core.stats import Interval
 from temperance.calibrate.expected import Answers, answers
 from temperance.io import artefact
@@ -271,7 +271,7 @@ def _check_prices(costs: Sequence[float]) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise InputError(
             "costs must be two numbers, the cost of an accepted wrong row and that of a row that "
-            f"is referred. Got {costs!r} instead."
+            f"is referred. Got {shown(costs)} instead."
         ) from None
     return (
         check_number(wrong, "cost of a wrong row", low=0, open_low=True),

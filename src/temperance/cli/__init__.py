@@ -49,6 +49,7 @@ def _run(load: Callable[[], App], arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
+    _open_streams()
     stream: Any = sys.stdout
     if hasattr(stream, "reconfigure"):  # a class or file name that its encoding lacks is escaped
         stream.reconfigure(errors="backslashreplace")
@@ -58,6 +59,13 @@ def _run(load: Callable[[], App], arguments: Sequence[str] | None) -> int:
         if debug and not isinstance(error, SystemExit):
             traceback.print_exc()
         return _code_of(error)
+
+
+def _open_streams() -> None:
+    """Give a process without standard streams empty ones: a file would be opened in their place."""
+    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, how, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _called(load: Callable[[], App], arguments: list[str]) -> int:
@@ -109,5 +117,6 @@ def _code_of(error: BaseException) -> int:
 
 
 def _complain(sentence: str, code: int) -> int:
-    print(f"temperance: {cut(sentence, SENTENCE)}", file=sys.stderr)  # noqa: T201
+    with suppress(OSError):  # a full disk behind stderr leaves the exit code
+        print(f"temperance: {cut(sentence, SENTENCE)}", file=sys.stderr)  # noqa: T201
     return code

@@ -131,7 +131,7 @@ def add_labels(comparison: Comparison, n: int = LABELS) -> LabelledComparison:
     z, y = target.logits, _labels(target)
     refused, unlabelled = calibrate(z, classes=target.classes), comparison.calibration
     rows = refused.label_next(n)
-    all_known = f"{n} labels, class mix and source"
+    all_known = f"{n} labels and both"
     calibrations = {
         "logits alone": refused,
         "class mix and source": unlabelled,
@@ -194,10 +194,9 @@ def show(
 ) -> None:
     """Print what happened, why it matters, and what to do next."""
     mild, hard = comparisons
-    _show_story(mild, hard, len(labelled.rows))
+    _show_story(mild, hard)
     say()
-    say(f"1. Calibration without labels helps: {mild.degrees} degrees", "bold")
-    _show_one(mild)
+    _show_helped(mild, hard)
     say()
     _show_refused(hard, labelled)
     say()
@@ -226,62 +225,78 @@ def _program() -> str:
     return os.path.relpath(called)
 
 
-def _show_story(mild: Comparison, hard: Comparison, n: int) -> None:
+def _show_story(mild: Comparison, hard: Comparison) -> None:
     facts = mild.calibration.details
     say("A digit reader, and digits that arrive rotated", "bold")
     say(
-        f"A small network (LeNet-5) reads handwritten digits. On {facts['n_source']:,} upright "
-        f"digits that it had never seen, it is right {percent(facts['source']['accuracy'])} of the "
-        f"time. Then the scanner is mounted askew: {facts['n_target']:,} digits arrive rotated, "
-        f"first by {mild.degrees} degrees, then by {hard.degrees} degrees. Nobody labels them, but "
-        f"each digit is known to be as frequent as any other. "
-        f"At the end somebody labels {n} digits."
-    )
-    say()
-    say("How to read the tables", "bold")
-    say(
-        "'says' is how sure a method is on average, 'is right' how often it really is: they should "
-        "be the same. ECE is their distance over all levels of confidence; NLL and Brier judge "
-        "confidence and accuracy together; lower is better for all three. T is the temperature "
-        "that divides the network's scores: above 1, less sure. TS is temperature scaling, UTS a "
-        "published way to do it without labels, temperance what 'temperance calibrate' does. "
-        "TS-Target may look at all answers, and is there as a limit."
+        f"A small network (LeNet-5) reads handwritten digits. Of {facts['n_source']:,} upright "
+        f"digits it reads {percent(facts['source']['accuracy'])} right. Then the scanner is "
+        f"mounted askew, and {facts['n_target']:,} digits arrive rotated: first by {mild.degrees} "
+        f"degrees, then by {hard.degrees}. Nobody labels them. How sure may one be of an answer?"
     )
 
 
-def _show_one(comparison: Comparison) -> None:
-    own, ours = comparison.outcome("uncalibrated"), comparison.outcome("temperance")
-    calibration = comparison.calibration
+def _show_helped(mild: Comparison, hard: Comparison) -> None:
+    own, ours = mild.outcome("uncalibrated"), mild.outcome("temperance")
+    calibration = mild.calibration
+    say(f"1. Calibration without labels helps: {mild.degrees} degrees", "bold")
     say(
         f"The network says it is {percent(own.confidence)} sure. In truth it is right "
-        f"{percent(own.accuracy)} of the time."
+        f"{percent(own.accuracy)} of the time. Known are the labels of the upright digits (the "
+        f"source), and that each digit is as frequent as any other (the class mix)."
     )
-    header = ("method", "what it may see", "T", "says", "is right", "NLL", "ECE", "Brier")
-    forms = ("", "", ".2f", ".1%", ".1%", ".3f", ".3f", ".4f")  # of the first fields of an Outcome
-    rows = [list(map(format, outcome, forms)) for outcome in comparison.outcomes]
-    table(header, rows, emphasis=3)
+    say()
+    table(
+        ("method", "what it may see", "says", "is right", "ECE", "Brier"),
+        [
+            (
+                one.method,
+                one.knows,
+                f"{one.confidence:.1%}",
+                f"{one.accuracy:.1%}",
+                f"{one.ece:.3f}",
+                f"{one.brier:.4f}",
+            )
+            for one in mild.outcomes
+        ],
+        emphasis=3,
+    )
+    say()
+    say(
+        "'says' is how sure a method is on average, 'is right' how often it really is. ECE, the "
+        "calibration error, is the gap between the two over all levels of confidence; the Brier "
+        "score judges confidence and answers together; lower is better for both. TS is "
+        "temperature scaling; TS-Target looks at all the labels, and shows what they would give. "
+        "UTS is a published method."
+    )
+    source = "TS-source"
     say(
         f"Without one label of these digits, temperance brings the calibration error from "
-        f"{own.ece:.3f} to {ours.ece:.3f}. Why it matters: a clerk who accepts every answer that "
-        f"is {percent(ACCEPTED_CONFIDENCE)} sure would let {own.accepted_wrong:,} wrong digits "
-        f"through "
+        f"{own.ece:.3f} to {ours.ece:.3f}. The temperature of the upright digits (TS-source) gives "
+        f"{mild.outcome(source).ece:.3f} here; at {hard.degrees} degrees it gives "
+        f"{hard.outcome(source).ece:.3f}, temperance {hard.outcome('temperance').ece:.3f}."
+    )
+    say(
+        f"Why it matters: a clerk who accepts every answer that is {percent(ACCEPTED_CONFIDENCE)} "
+        f"sure would let {own.accepted_wrong:,} wrong digits through "
         f"({percent(own.accepted_wrong / own.accepted)} of those accepted); with the calibrated "
         f"confidence, {ours.accepted_wrong:,} ({percent(ours.accepted_wrong / ours.accepted)}). "
         f"The others go to a person."
     )
-    accept = comparison.threshold
-    if accept.confidence is not None and comparison.wrong is not None:
+    accept = mild.threshold
+    if accept.confidence is not None and mild.wrong is not None:
         say(
-            f"And if at most {MAX_ERROR:.0%} of the accepted answers may be wrong? "
-            f"cal.threshold(max_error={MAX_ERROR:g}) advises to accept from a confidence of "
-            f"{accept.confidence:.3f} on, {percent(accept.coverage)} of the digits. By the labels, "
-            f"{percent(comparison.wrong)} of these answers are wrong."
+            f"And if at most {MAX_ERROR:.0%} of the accepted answers may be wrong? Without labels "
+            f"the advice is careful: accept from a confidence of {accept.confidence:.3f} on, "
+            f"{percent(accept.coverage)} of the digits. By the labels, {percent(mild.wrong)} of "
+            f"these answers are wrong."
         )
+    say()
     say(f"Verdict: {calibration.verdict}", f"bold {VERDICT_COLOURS[calibration.verdict]}")
     say(
-        f"{gain_sentence(calibration)} Estimated accuracy {between(calibration.accuracy)}, a 90% "
-        f"interval; the labels, opened afterwards, say {percent(ours.accuracy)}. The advice: "
-        f"{to_do(calibration)}"
+        f"{to_do(calibration)} {gain_sentence(calibration)} Estimated accuracy: "
+        f"{between(calibration.accuracy)}, a 90% interval. The labels, opened afterwards, say "
+        f"{percent(ours.accuracy)}."
     )
 
 
@@ -291,22 +306,25 @@ def _show_refused(hard: Comparison, labelled: LabelledComparison) -> None:
     say(f"2. Calibration is refused: {hard.degrees} degrees, and only the logits", "bold")
     say(
         f"The network says it is {percent(own.confidence)} sure. In truth it is right "
-        f"{percent(own.accuracy)} of the time. Suppose that neither the class mix nor labelled "
-        "upright digits are at hand. Any accuracy fits the logits then, and no number is made up:"
+        f"{percent(own.accuracy)} of the time. Suppose that only its scores, the logits, are "
+        "known: no class mix, and no label of any digit. Then any accuracy is possible, and no "
+        "number is made up:"
     )
+    say()
     say(f"Verdict: {refused.verdict}", f"bold {VERDICT_COLOURS[refused.verdict]}")
     show_findings([one for one in refused.findings if one.severity == "refuse"])
 
 
 def _show_labels(labelled: LabelledComparison) -> None:
-    n = len(labelled.rows)
+    n, rows = len(labelled.rows), load(f"rotated_{labelled.degrees}").n
     say(f"3. {n} labels turn 'refused' into 'known': {labelled.degrees} degrees", "bold")
     say(
         f"temperance names {n} digits to label (cal.label_next), somebody labels them, "
         f"and the calibration uses the labels (cal.update)."
     )
+    say()
     table(
-        ("what is known", "verdict", "accuracy, estimated", "in truth", "ECE, estimated", "truth"),
+        ("what is known", "verdict", "accuracy", "true", "ECE", "true"),
         [
             (
                 name,
@@ -319,8 +337,10 @@ def _show_labels(labelled: LabelledComparison) -> None:
             for name, (calibration, outcome) in labelled.parts.items()
         ],
     )
+    say()
     own, few = (labelled.parts[name][1] for name in ("logits alone", f"{n} labels"))
     say(
-        f"The numbers in brackets are 90% intervals. With {n} labels and nothing else, the "
-        f"calibration error falls from {own.ece:.3f} to {few.ece:.3f}, measured with all labels."
+        f"Accuracy and ECE are estimates with 90% intervals; 'true' is measured with all {rows:,} "
+        f"labels. Without a label the accuracy is nearly unknown. With {n} labels and "
+        f"nothing else, the calibration error falls from {own.ece:.3f} to {few.ece:.3f}."
     )

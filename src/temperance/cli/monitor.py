@@ -98,7 +98,7 @@ def add(
     probabilities: Probabilities = False,
     json: Json = False,
 ) -> int:
-    """Add a window; exit 1 if it rings.
+    """Add a window; exit 1 if it raises an alarm.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _day(value: object, row: int) -> dt.date:
 
 @app.command(sort_key=3)
 def show(state: State, /, *, json: Json = False, prometheus: Annotated[bool, FLAG] = False) -> int:
-    """Show the windows, and the alarms of the last one; exit 1 if it rang.
+    """Show the windows, and the alarms of the last one; exit 1 if it has any.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ WORDS = (
         "for dense predictions save one row per pixel, with the classes last",
     ),
     (r"\bpass the scores\b", "save the scores"),
-    (r"see temperance\.about", "see temperance calibrate --help"),
+    (r"\(temperance\.about\)", "(--prior)"),
     (r"the rows that label_next names", "the rows that the report names"),
     (r"\b(source|labelled)=\(logits, labels\)", r"--\1 FILE"),
     (r"\b(prior|source|labels|labelled|classes|features|penalty|bias|seed)=(?!\w)", r"--\1"),

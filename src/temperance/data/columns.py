@@ -26,7 +26,11 @@ def columns_of(header: Sequence[str], name: str, prefix: Prefix = "logit") -> li
         raise InputError(f"{msg} {prefix}_{numbers[gap]}. Missing: {prefix}_{gap}.")
     if k < 2:
         shown = ", ".join(f"{column[:40]!a}" for column in header[:6]) or "no columns at all"
-        raise InputError(f"{name} must have the columns {prefix}_0, {prefix}_1, … Got {shown}.")
+        parted = len(header) == 1 and re.search(r"[;\t|]", header[0])
+        way_out = "part the columns by commas" if parted else "rename the columns of the classes"
+        raise InputError(
+            f"{name} must have the columns {prefix}_0, {prefix}_1, … Got {shown}; {way_out}."
+        )
     return [f"{prefix}_{i}" for i in range(k)]
 
 

@@ -104,6 +104,7 @@ def _array_rows(
     n, k = (int(s) for s in z.shape)
     if classes is not None:
         classes = checks.check_classes(classes, k)
+        checks.check_order(logits, classes, name)
     names = checks.names_for(labels, classes)
     y = None if labels is None else checks.check_labels(labels, n, k, names)
     w = None if sample_weight is None else checks.check_weights(sample_weight, n)

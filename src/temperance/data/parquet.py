@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
-from temperance._core.files import check_regular, decoding, shown_path, walked
+from temperance._core.files import (
+    check_expansion,
+    check_regular,
+    decoding,
+    shown_path,
+    walked,
+)
 from temperance.data.columns import LABEL, Prefix, columns_of, has_columns
 
 ELEMENTS = 1 << 20  # of a batch
@@ -28,6 +34,7 @@ def import_pyarrow() -> Any:
     """Return pyarrow with its readers of Parquet, or say how to install it."""
     try:
         import pyarrow as pa
+        import pyarrow.compute
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
@@ -54,6 +61,7 @@ class Part(NamedTuple):
     rows: Any  # a fragment or a dataset: both have to_batches, to_table and count_rows
     schema: Any
     n: int
+    stored: int | None = None  # bytes of a file
 
 
 def _check_path(path: Path) -> None:
@@ -111,7 +119,13 @@ class ParquetBlocks:
     def table(self, columns: list[str]) -> Any:
         """Return other columns of all files as one Arrow table, with their types."""
         with decoding(self.name, "Parquet files of one kind"):
-            tables = [part.rows.to_table(columns=columns) for part in self.parts]
+            tables: list[Any] = []
+            for part in self.parts:
+                table = part.rows.to_table(columns=columns)
+                chunks = [chunk for column in table.columns for chunk in column.chunks]
+                self._check_words(part, sum(map(self._n_letters, chunks)))
+                as_written = self._arrow.schema([part.schema.field(column) for column in columns])
+                tables.append(table.cast(as_written))
             return self._arrow.concat_tables(tables, promote_options="permissive")
 
     def check_alike(self, part: Part, others: Sequence[str]) -> None:
@@ -141,13 +155,15 @@ class ParquetBlocks:
                 batch_readahead=1,
                 fragment_readahead=1,
             )
-        start = 0
+        start = letters = 0
         while True:
             with decoding(part.name, "Parquet"):
                 batch = next(read, None)
                 if batch is None:
                     break
                 columns = {key: batch[key] for key in batch.schema.names}
+                letters += sum(map(self._n_letters, columns.values()))
+                self._check_words(part, letters)
                 for key, column in columns.items():
                     if self._arrow.types.is_dictionary(column.type):  # numbers of values
                         columns[key] = column.dictionary_decode()
@@ -164,6 +180,24 @@ class ParquetBlocks:
         if start != part.n and part.schema is not None:
             msg = f"{part.name} must hold the {part.n:,} rows that it announces. It holds {start:,}"
             raise InputError(f"{msg}: it is damaged, or was changed while it was read.")
+
+    def _n_letters(self, column: Any) -> int:
+        """Return the bytes of the words of a column that is kept as numbers of words."""
+        if not self._arrow.types.is_dictionary(column.type) or not self._is_text(column.dictionary):
+            return 0
+        lengths = self._arrow.compute.binary_length(column.dictionary)
+        return self._arrow.compute.sum(lengths.take(column.indices)).as_py() or 0
+
+    def _is_text(self, column: Any) -> bool:
+        types = self._arrow.types
+        tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+        return any(test(column.type) for test in tests)
+
+    @staticmethod
+    def _check_words(part: Part, letters: int) -> None:
+        """Refuse one long word that a small file repeats for every row."""
+        if part.stored is not None:
+            check_expansion(letters, part.stored, part.name)
 
     def _kind(self, part: Part, column: str) -> np.dtype[Any]:
         """Return the dtype of a column that must hold numbers."""
@@ -183,16 +217,21 @@ class ParquetBlocks:
         options = dataset.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=BUFFER, pre_buffer=False
         )
-        form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         names = [file.name if len(files) == 1 else str(file.relative_to(path)) for file in files]
-        return [self._part(file, name, form) for file, name in zip(files, names, strict=True)]
+        return [self._part(file, name, options) for file, name in zip(files, names, strict=True)]
 
-    def _part(self, file: Path, name: str, form: Any) -> Part:
+    def _part(self, file: Path, name: str, options: Any) -> Part:
+        def fragment(**more: Any) -> Any:
+            form = data.ParquetFileFormat(default_fragment_scan_options=options, **more)
+            (found,) = data.dataset(file, format=form).get_fragments()
+            return found
+
+        data = self._arrow.dataset
         with decoding(name, "Parquet"):
-            (fragment,) = self._arrow.dataset.dataset(file, format=form).get_fragments()
-            schema = fragment.physical_schema
-            _ = schema.names  # names of columns that are no text raise here
-            return Part(name, fragment, schema, fragment.count_rows())
+            schema = fragment().physical_schema
+            words = {field.name for field in schema if self._is_text(field)}
+            rows = fragment(dictionary_columns=words)  # a word that is repeated is held once
+            return Part(name, rows, schema, rows.count_rows(), file.stat().st_size)
 
     def _dataset(self, given: Any) -> list[Part]:
         """Return a dataset as one part, for it may be filtered; its files are compared here."""

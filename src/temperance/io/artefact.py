@@ -176,8 +176,8 @@ def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -
     k = fitted.n_classes if names is None else len(names)
     q = None if prior is None else checks.check_prior(prior, k or _length(prior))
     if fitted_on is not None and not re.fullmatch("[0-9a-f]{64}", str(fitted_on)):
-        msg = f"fitted_on must be a sha256, as fingerprint() returns. Got {fitted_on!r} instead."
-        raise InputError(msg)
+        got = checks.shown(fitted_on)
+        raise InputError(f"fitted_on must be a sha256, as fingerprint() returns. Got {got}.")
     return {
         "map": describe_map(fitted),
         "classes": names,
@@ -198,8 +198,8 @@ def _names(classes: object, n_classes: int | None) -> list[Any]:
     for name in names:
         text = isinstance(name, str) and name == name.encode(errors="ignore").decode()
         if not (text or isinstance(name, (int, np.integer))):
-            msg = f"classes must be strings or integers. Got {name!r} of {type(name).__name__}."
-            raise InputError(msg)
+            got = f"{checks.shown(name)} of {type(name).__name__}"
+            raise InputError(f"classes must be strings or integers. Got {got}.")
     return [str(name) if isinstance(name, str) else int(name) for name in names]
 
 

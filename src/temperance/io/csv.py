@@ -25,16 +25,27 @@ from temperance.data.columns import columns_of
 from temperance.io import table as tables
 from temperance.io.table import PREFIXES, Content, Keep, Named, Table
 
+LONGEST = 1 << 24  # characters of a line; 30,000 logits take a million
+
 
 def read_csv(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Read a table of logits; an error names the line and the column."""
     with opened(path) as stream:
         file = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
-            return _table(csv.reader(file, strict=True), path.name, keep, content)
+            reader = csv.reader(_bounded(file, path.name), strict=True)
+            return _table(reader, path.name, keep, content)
         except UnicodeDecodeError as error:
             msg = f"{path.name} must be UTF-8 text. Got the byte 0x{error.object[error.start]:02x}."
             raise InputError(msg) from None
+
+
+def _bounded(file: IO[str], name: str) -> Iterator[str]:
+    """Yield the lines of a file; one without an end would fill the memory."""
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST and line[-1] not in "\r\n":
+            raise InputError(f"{name} must have lines of at most {LONGEST:,} characters.")
+        yield line
 
 
 def _table(reader: Any, name: str, keep: Keep, content: Content) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
-from temperance._core.files import decoding, opened
-from temperance.io.table import Content, Keep, Named, Table, array_named, check_expansion, spelled
+from temperance._core.files import check_expansion, decoding, opened
+from temperance.io.table import Content, Keep, Named, Table, array_named, spelled
 
 ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two
@@ -63,9 +63,10 @@ def read_npz(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
         named = array_named(members, content, path.name)
         names = {key: key for key in (named, "classes", "prior") if key in members}
         names |= {} if keep == "logits" else spelled(members, path.name)
-        found: dict[str, Any] = {
-            key: _member(archive, members[name], path.name, path) for key, name in names.items()
-        }
+        found: dict[str, Any] = {}
+        for key, name in names.items():  # the logits first: they have a column for each class
+            size = math.prod(found[named].shape[1:]) if key == "classes" else None
+            found[key] = _member(archive, members[name], path.name, path, size)
         if "classes" in found:
             found["classes"] = found["classes"].ravel().tolist()
     return found
@@ -89,9 +90,16 @@ def _members(archive: zipfile.ZipFile, what: str) -> dict[str, zipfile.ZipInfo]:
 
 
 def _member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, what: str, path: Path | None
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    what: str,
+    path: Path | None,
+    size: int | None = None,
 ) -> NDArray[Any]:
-    """Return an array of an archive; one that is stored as it is in a file is mapped."""
+    """Return an array of an archive; one that is stored as it is in a file is mapped.
+
+    An array that does not hold ``size`` values, where that is given, is refused unread.
+    """
     name = f"{info.filename} in {what}"
     if info.flag_bits & 1:
         raise InputError(f"{name} must not be encrypted. Save the arrays again without a password.")
@@ -103,6 +111,9 @@ def _member(
         header = _header(stream, name)
         if header.length + header.nbytes != info.file_size:
             raise _cut(name, header, info.file_size - header.length)
+        if size is not None and math.prod(header.shape) != size:
+            msg = f"{name} must hold {size:,} values, one per column of the logits. It holds"
+            raise InputError(f"{msg} {math.prod(header.shape):,}.")
         if path is not None and info.compress_type == zipfile.ZIP_STORED:
             return _map(path, _offset(path, info), header, name)
     with archive.open(info) as stream:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
+from temperance._core.files import check_expansion
 from temperance._core.progress import tracked
 from temperance.data.columns import Prefix
 from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
@@ -37,7 +38,7 @@ def read_parquet(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     shape = (blocks.n, len(blocks.columns))
     size = shape[0] * shape[1] * blocks.dtype.itemsize
     stored = sum(file.stat().st_size for file in parquet_files(path))
-    tables.check_expansion(size, stored, path.name)
+    check_expansion(size, stored, path.name)
     header = blocks.schema.names
     columns = tables.kept(keep, header, blocks.columns, path.name)
     named = tables.named_in(_metadata(blocks.schema), path.name)

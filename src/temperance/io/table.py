@@ -20,8 +20,6 @@ Named = Literal["logits", "probabilities"]
 Content = Literal["logits", "probabilities", "either"]
 PREFIXES: dict[Named, Prefix] = {"logits": "logit", "probabilities": "prob"}
 WRITTEN_ELEMENTS = 1 << 18  # elements that are read, mapped or written together
-PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
-EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
 PROBABILITIES = (
     "It holds probabilities: add --probabilities, or save the scores before the softmax."
 )
@@ -53,9 +51,25 @@ class Table:
             object.__setattr__(self, "classes", names)
         if self.labels is not None:
             object.__setattr__(self, "labels", self._index(self.labels))
-        if self.groups is not None and self.groups.shape != (n,):
-            msg = f"groups must have shape ({n},), one per row. Got shape {self.groups.shape}."
-            raise InputError(msg)
+        if self.groups is not None:
+            object.__setattr__(self, "groups", self._written(self.groups, "groups", "iufbU"))
+            if self.groups.shape != (n,):
+                msg = f"groups must have shape ({n},), one per row. Got shape {self.groups.shape}."
+                raise InputError(msg)
+        if self.prior is not None:
+            object.__setattr__(self, "prior", self._written(self.prior, "prior", "iuf"))
+
+    @staticmethod
+    def _written(values: NDArray[Any], name: str, kinds: str) -> NDArray[Any]:
+        """Return values in a type that every format can write: numbers, or text."""
+        kind = values.dtype.kind
+        if kind in "OM" and "U" in kinds:  # dates, and what a column of Parquet holds
+            return values.astype(str)
+        if kind not in kinds:
+            words = " or text" if "U" in kinds else ""
+            raise InputError(f"{name} must be numbers{words}. Got {values.dtype}.")
+        plain = {"b": np.int64, "f": np.float64}.get(kind, values.dtype.newbyteorder("="))
+        return values.astype(plain, copy=False)
 
     def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Integers count columns; words are looked up among the names of the columns."""
@@ -88,6 +102,9 @@ class Table:
         probabilities there are two more: the predicted class, by name where it has one, and its
         probability.
         """
+        if self.labels is not None and self.labels.ndim == 2:
+            msg = "labels must be one class per row in a .csv or .parquet file. Got shares of each"
+            raise InputError(f"{msg} class: write a .npz or .safetensors file.")
         new = [f"{PREFIXES[name]}_{i}" for i in range(self.logits.shape[1])]
         answers = [] if name == "logits" else ["prediction", "confidence"]
         known = {"label": self.labels, "group": self.groups}
@@ -105,15 +122,6 @@ class Table:
                 names = best if self.classes is None else np.array(self.classes, object)[best]
                 made |= dict(zip(answers, (names, block[np.arange(len(best)), best]), strict=True))
             yield {n: v[rows] for n, v in front} | made | {n: v[rows] for n, v in back}
-
-
-def check_expansion(expanded: int, stored: int, what: str) -> None:
-    """Refuse a file that would fill the memory: one that grows as no file of logits does."""
-    if expanded > PATIENT and expanded > EXPANSION * max(stored, 1):
-        raise InputError(
-            f"{what} must be a file of logits, but its {stored:,} bytes grow to {expanded:,}: it "
-            f"is damaged or made to fill the memory. Save it again, uncompressed."
-        )
 
 
 # ------------------------------------------------------------------------ columns and their names

@@ -13,9 +13,10 @@ robustness to domain shift", 2020. From logits z of the target and its class pri
     J(w)    = Σ_k ( (1/n) Σ_{i: ŷ_i ≠ k} W_ik(w) - m_k )²
     WNLL(T) = - Σ_i log p_{i,ŷ_i}(T) - 1/(K-1) Σ_i Σ_{k ≠ ŷ_i} W_ik(w*) log p_ik(T)
 
-``form="paper"`` keeps the printed equations 4, 7 and 8: weight 1 for k = ŷ_i, the probabilities
-inside the weight at temperature 1/w (main text) or 1 (appendix), J(w) = Σ_k (mean Ŵ_k - q_k)².
-Their optimum usually runs to w = 0, which is raised as `NotIdentified`.
+``form="main-text"`` and ``form="appendix"`` are equations 4, 7 and 8 with weight 1 for k = ŷ_i, the
+probabilities inside the weight at temperature 1/w or 1, and J(w) = Σ_k (mean Ŵ_k - q_k)². (The one
+square that equation 8 prints around both sums is least at w = 0 for every model.) Their optimum
+usually runs to w = 0, which is raised as `NotIdentified`.
 
 Below, v = 1/w and o = log p/(1 - p), so that ``W = exp(v o)``, and a doubling of v is the square
 of a weight.
@@ -56,7 +57,7 @@ SEARCH_ROWS = 250  # fewest rows on which a search starts
 HELD_LOGITS = 1 << 22  # logits up to which the log-odds are kept between passes
 SEARCH_TOLERANCE = 1e-3  # relative error of T on SEARCH_ROWS, small against their sampling error
 LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
-FORMS = ("reference", "paper", "appendix")
+FORMS = ("reference", "main-text", "appendix")
 
 
 def fit_uts(
@@ -74,9 +75,9 @@ def fit_uts(
     target_logits : array of shape (n, K) or rows
     prior : array of shape (K,)
         Class probabilities of the target; they sum to one.
-    form : {"reference", "paper", "appendix"}
-        What the authors ran, or the printed equations with the main text's or the appendix's
-        weights, for study.
+    form : {"reference", "main-text", "appendix"}
+        What the authors' code computes, or the weights of the main text or of appendix A with a
+        square for each class in equation 8, for study.
     bag_size : int or None
         The method reads sampling noise of the predicted class counts as a deficit, so its T
         falls as rows are added. With bags of a fixed size, the geometric mean of the bags' T does
@@ -138,7 +139,7 @@ def _fit_bag(
     grid_means: Floats | None = None,
 ) -> float:
     """Return the temperature of rows; ``start`` and ``grid_means`` come from rows like these."""
-    held = _held_odds(rows) if form != "paper" else None  # the paper's odds depend on w
+    held = _held_odds(rows) if form != "main-text" else None  # whose odds depend on w
     odds, counts = (None, None) if held is None else held
     shortfall = Shortfall.of(rows, q, shrink_to, counts)
     if np.count_nonzero(shortfall.counts) < 2:
@@ -231,7 +232,7 @@ def fit_weight_exponent(
     where they are held, and ``grid_means`` the `mean_weights` of rows like these.
     """
     try:
-        if form == "paper":  # odds that depend on w: for study, so on a grid and slowly
+        if form == "main-text":  # odds that depend on w: for study, so on a grid and slowly
             solution = search_in_scale(weight_objective(rows, shortfall, form), *EXPONENTS)
         else:
             held = rows.mapped(other_log_odds) if odds is None else ArrayRows(odds, checked=True)
@@ -261,7 +262,7 @@ def weight_objective(rows: Rows, shortfall: Shortfall, form: str) -> Callable[[F
 
     def sums(block: Block, v: Floats) -> Floats:
         z = to_numpy(block.logits).astype(np.float64)
-        if form == "paper":
+        if form == "main-text":
             return np.stack([np.exp(x * other_log_odds(z / x)).sum(axis=0) for x in v])
         odds = other_log_odds(z)
         return np.stack([np.exp(x * odds).sum(axis=0) for x in v])
@@ -358,7 +359,7 @@ def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list
 
     def statistic(block: Block, beta: float) -> tuple[float, Moments]:
         z = to_numpy(block.logits)
-        mass, gap = weigh(z, other_log_odds(z / v if form == "paper" else z), v, form)
+        mass, gap = weigh(z, other_log_odds(z / v if form == "main-text" else z), v, form)
         return float(gap.sum()), kernels.temperature_moments(z, None, mass, beta)
 
     def of(rows: Rows) -> SumsAtScale:

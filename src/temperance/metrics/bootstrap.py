@@ -168,7 +168,7 @@ def _split(metric: Any) -> tuple[Any, dict[str, Any]]:
     if not callable(metric):
         raise checks.InputError(
             f"metric must be a function of (logits, labels), such as temperance.metrics.ece. Got "
-            f"{metric!r} instead."
+            f"{checks.shown(metric)} instead."
         )
     function = cast("Any", metric)
     if isinstance(metric, partial) and not function.args:

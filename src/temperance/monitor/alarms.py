@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from temperance._core.checks import InputError, check_number
+from temperance._core.checks import InputError, check_number, shown
 from temperance._core.stats import Interval
 from temperance.calibrate.constants import POLICY
 from temperance.monitor.change import Change, Chart, Ranks, Tally
@@ -48,18 +48,18 @@ class Limits:
         given: Any = self.recall or {}
         if not isinstance(given, dict):
             msg = "limits.recall must be a dict by class, such as {'melanoma': 0.9}. Got "
-            raise InputError(f"{msg}{given!r} instead.")
+            raise InputError(f"{msg}{shown(given)} instead.")
         recall = {str(name): value for name, value in given.items()}
         for name, value in recall.items():
-            check_number(value, f"limits.recall[{name!r}]", low=0, high=1)
+            check_number(value, f"limits.recall[{shown(name)}]", low=0, high=1)
         object.__setattr__(self, "recall", recall)
 
     def check_classes(self, classes: list[str]) -> None:
         """Raise for a limit on the recall of a class that is not there."""
         for name in self.recall:
             if name not in classes:
-                shown = ", ".join([*classes[:5], *(["…"] if len(classes) > 5 else [])])
-                msg = f"limits.recall must name classes of the model: {shown}. Got {name!r}."
+                known = ", ".join([*classes[:5], *(["…"] if len(classes) > 5 else [])])
+                msg = f"limits.recall must name classes of the model: {known}. Got {shown(name)}."
                 raise InputError(msg)
 
     def of(self, accuracy: Any, ece: Any, recall: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

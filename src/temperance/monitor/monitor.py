@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core.arrays import to_numpy
-from temperance._core.checks import InputError, check_classes, check_number, check_same_classes
+from temperance._core.checks import (
+    InputError,
+    check_classes,
+    check_number,
+    check_order,
+    check_same_classes,
+    shown,
+)
 from temperance._core.files import MAX_REASON, ascii_words, shown_path
 from temperance._version import __version__
 from temperance.calibrate import calibrate
@@ -181,6 +188,7 @@ class Monitor:
             return self._add_labels(when, labelled)
         rows = as_rows(logits)
         check_same_classes(rows.n_classes, len(self.classes), "logits")
+        check_order(logits, self.classes, "logits")
         columns = _columns(segments, rows.n)
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
@@ -234,6 +242,9 @@ class Monitor:
             for column, values in columns.items()
             for value in np.unique(values[drawn])
         }
+        if len(found) < sum(len(np.unique(values[drawn])) for values in columns.values()):
+            msg = "segments must differ in column or value. Got two that are both written"
+            raise InputError(f"{msg} column=value alike: leave '=' out of the name of a column.")
         if len(found) > MOST_SEGMENTS:
             msg = f"segments must have at most {MOST_SEGMENTS} values in a window. Got {len(found)}"
             raise InputError(f"{msg}: join rare values, or cut numbers into ranges.")
@@ -518,7 +529,7 @@ def _columns(segments: Any, n: int) -> dict[str, NDArray[Any]]:
     for column, values in found.items():
         if values.shape != (n,):
             msg = f"segments must have one value for each of the {n:,} rows. Got shape "
-            raise InputError(f"{msg}{values.shape} for {column!r}.")
+            raise InputError(f"{msg}{values.shape} for {shown(column)}.")
     return found
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 from temperance._core.files import opened, shown_path
 from temperance.io.atomic import PRIVATE, check_target, flush_directory
 from temperance.io.strict_json import parse
@@ -36,6 +36,7 @@ Records = dict[str, Record]
 STATE_FORMAT, STATE_VERSION = "temperance-monitor", 1
 HEAD, MIDDLE = b'{"sha256":"', b'","record":'
 CHECKSUM_DIGITS = 16  # of the checksum
+LONGEST = 128 << 20  # bytes of a line; the first one holds the source, 16 MB of it
 PATIENCE = 60.0  # seconds; a writer holds the lock while it appends some lines
 SIGNIFICANT = 5  # digits of a number in a record
 
@@ -60,11 +61,12 @@ def rounded(value: Any) -> Any:
 
 def moment(at: object) -> str:
     """Return a date, or a date and time, in ISO 8601."""
-    text = at if isinstance(at, str) else at.isoformat() if hasattr(at, "isoformat") else str(at)  # pyright: ignore[reportAttributeAccessIssue]
     try:
+        given: Any = at
+        text = given.isoformat() if hasattr(given, "isoformat") else str(given)
         parsed = dt.datetime.fromisoformat(text)
     except ValueError:
-        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {at!r} instead."
+        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {shown(at)}."
         raise InputError(msg) from None
     only_date = len(text) <= len("2026-W47-1") and parsed.time() == dt.time()
     return parsed.date().isoformat() if only_date else parsed.isoformat(timespec="seconds")
@@ -85,7 +87,7 @@ def read(path: str | os.PathLike[str]) -> Records:
     """Return the records of a file, by checksum and in their order; say if the last is torn."""
     with opened(path) as file:
         _lock(file, path, exclusive=False)  # so that no writer is in the middle of a line
-        records, good = _decode(file.read(), path)
+        records, good = _decode(file, path)
     if good is not None:
         warnings.warn(
             f"the last line of {shown_path(path)} is not complete, because its writer was stopped: "
@@ -100,7 +102,7 @@ def write(path: str | os.PathLike[str], records: Records) -> None:
     first = next(iter(records))
     target = check_target(path)
     with _locked(target) as file:
-        held, good = _decode(file.read(), path)
+        held, good = _decode(file, path)
         if held and next(iter(held)) != first:
             raise InputError(
                 f"path must be a new file, or the state of the same monitor. Got "
@@ -144,27 +146,29 @@ def _lock(file: IO[bytes], path: object, *, exclusive: bool) -> None:
             return
 
 
-def _decode(data: bytes, path: object) -> tuple[Records, int | None]:
+def _decode(file: IO[bytes], path: object) -> tuple[Records, int | None]:
     """Return the records, and where the last line begins if it is torn."""
     records: Records = {}
-    start = 0
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines[:-1]):
-        record = _record(line)
-        if record is None and number == len(lines) - 2 and not lines[-1] and _may_be_torn(line):
-            return records, start
+    start = number = 0
+    while line := file.readline(LONGEST):
+        number += 1
+        body, end, _ = line.partition(b"\n")
+        record = _record(body) if end else None
         if record is None:
+            last = len(line) < LONGEST and not file.read(1)
+            if last and _may_be_torn(body):
+                return records, start
+            if not end:
+                raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
             raise InputError(
-                f"path must be the state of a monitor. Line {number + 1} of {shown_path(path)} does"
-                " not match its own checksum: the file was damaged or edited, or is none of ours."
+                f"path must be the state of a monitor. Line {number} of {shown_path(path)} does not"
+                " match its own checksum: the file was damaged or edited, or is none of ours."
             )
         if not records:
             _check_version(record, path)
         records[digest(record)] = record
-        start += len(line) + 1
-    if lines[-1] and not _may_be_torn(lines[-1]):
-        raise InputError(f"path must be the state of a monitor. Got {shown_path(path)}.")
-    return records, start if lines[-1] else None
+        start += len(line)
+    return records, None
 
 
 def _may_be_torn(line: bytes) -> bool:

@@ -27,6 +27,12 @@ PRIOR_KINDS = {
     "range": "given by the user as ranges",
     "unknown": "not known",
 }
+METHODS = {
+    "matched": "fitted to all that is known",
+    "labelled": "fitted to all that is known, labelled rows included",
+    "source temperature": "that of the labelled source",
+    "identity": "the model's own probabilities are kept",
+}
 
 LINES = {"before": "the model's own confidence", "after": "calibrated"}
 RISK = (
@@ -66,6 +72,7 @@ def page_facts(
         "label_next": (facts["label_next"] if audit is None else audit.label_next)[:ROWS_LISTED],
         "severities": SEVERITY_WORDS,
         "prior_kinds": PRIOR_KINDS,
+        "method": METHODS[facts["method"]],
         "facts_json": _facts_json(calibration, audit),
     }
 
@@ -74,9 +81,14 @@ def _colour(calibration: Calibration, labels: dict[str, Any] | None) -> str:
     """Return the verdict in whose colour the page begins: never green against labels."""
     if labels is not None and texts.contradicted(labels):
         return "refused"
-    doubtful = texts.unsure(calibration) if labels is None else not texts.confirmed(labels)
+    if labels is None:
+        doubtful = texts.unsure(calibration)
+    else:
+        doubtful = not texts.confirmed(labels) or texts.not_right_yet(labels)
     if doubtful and calibration.verdict == "improved":
         return "no-evidence"
+    if labels is None and texts.about_right(calibration):
+        return "improved"
     return calibration.verdict
 
 

@@ -14,6 +14,8 @@ HEADLINES = {
     "refused": "No calibration is possible with these data.",
 }
 UNSURE = "Use the calibrated confidence, but label some rows before you rely on it."
+ABOUT_RIGHT = "The model's confidence is about right here."
+SMALL_ERROR = 0.05  # calibration error up to which confidence is called about right
 NARROW = 0.05  # width of an interval below which its ends are told apart by tenths of a per cent
 WIDE_INTERVAL = 0.4  # width of the interval of the accuracy from which labels are asked for first
 TO_DO = {
@@ -24,9 +26,22 @@ TO_DO = {
     ),
     "refused": "Do not rely on the confidence of the model on these rows.",
 }
+NO_GAIN = (
+    "The calibrated probabilities are applied, and the model's own are estimated to be as good: "
+    "labels of a few rows would decide."
+)
 CONTRADICTED = "Labels contradict this calibration."
 UNCONFIRMED = "Labels do not confirm this calibration."
+NOT_RIGHT_YET = (
+    "Better than the model's own confidence, but not right yet: calibrate again with these labels."
+)
 ROWS_TO_AUDIT = 30  # labelled rows at which an audit finds a wrong calibration
+PLAIN = {
+    "the rows that label_next names": "the rows listed below",
+    "those of label_next": "rows that such a page had listed",
+    ": prior=, source= or labelled=.": ".",
+    " (temperance.about)": "",
+}
 JOINERS = "\u200c\u200d"  # characters that only join or part letters
 
 
@@ -72,9 +87,10 @@ def meaning(calibration: Calibration, audit: dict[str, Any] | None = None) -> st
             f"{applied(calibration)} "
             f"Nothing is known about how far the confidence, {own} on average, can be trusted."
         ).strip()
+    when = "On" if audit is None else "What was estimated without these labels: on"
     said = (
-        f"On these {n} rows the model says it is {own} sure on average, and it is estimated to be "
-        f"right for {between(facts['accuracy_before'])} of them. With the calibration its "
+        f"{when} these {n} rows the model says it is {own} sure on average, and it is estimated to "
+        f"be right for {between(facts['accuracy_before'])} of them. With the calibration its "
         f"confidence is {percent(facts['confidence_after'])} on average, and the gap between "
         f"confidence and accuracy is estimated at {percent(after.value)}, against "
         f"{percent(before.value)} before."
@@ -89,15 +105,22 @@ def gain_sentence(calibration: Calibration) -> str:
     if share is None:
         return ""
     shown = "over 99%" if share > 0.99 else "under 1%" if share < 0.01 else f"{100 * share:.0f}%"
-    enough = ", but the gain is expected to be small"
-    if calibration.verdict == "improved":
-        enough = ""
-    elif share < POLICY.improved_probability:
-        enough = ", which is not certain enough to promise a gain"
     return (
         "The probability that the calibrated probabilities are better than the model's own is "
-        f"{shown}{enough}."
+        f"{shown}{_why_not(calibration, share)}."
     )
+
+
+def _why_not(calibration: Calibration, share: float) -> str:
+    """Return why a gain of this probability is not promised, or nothing where it is."""
+    gain, before, after = calibration.gain, calibration.ece_before, calibration.ece_after
+    if calibration.verdict == "improved" or gain is None or before is None or after is None:
+        return ""
+    if share >= POLICY.improved_probability and gain.value < POLICY.improved_gain:
+        return ", but the gain is expected to be small"
+    if share >= POLICY.improved_without_mix and after.value >= before.value:
+        return ", but the calibration error is not expected to fall"
+    return ", which is not certain enough to promise a gain"
 
 
 def to_do(calibration: Calibration) -> str:
@@ -108,7 +131,29 @@ def to_do(calibration: Calibration) -> str:
             "Label some rows first: all that is known allows an accuracy from "
             f"{percent(known[1])} to {percent(known[2])}."
         )
+    gain = calibration.gain
+    if (most := _small_error(calibration)) is not None:
+        return (
+            "Use the calibrated probabilities or the model's own: either is estimated to differ "
+            f"from the accuracy by {percent(most)} at most."
+        )
+    if calibration.verdict == "no-evidence" and gain is not None and gain.value <= 0:
+        return NO_GAIN
     return TO_DO[calibration.verdict]
+
+
+def about_right(calibration: Calibration) -> bool:
+    """Return whether no gain is expected because nothing needs to be corrected."""
+    return _small_error(calibration) is not None
+
+
+def _small_error(calibration: Calibration) -> float | None:
+    """Return the largest plausible calibration error, before or after, where it is small."""
+    before, after = calibration.ece_before, calibration.ece_after
+    if calibration.verdict != "no-evidence" or before is None or after is None:
+        return None
+    most = max(before.high, after.high)
+    return most if most <= SMALL_ERROR else None
 
 
 def unsure(calibration: Calibration) -> bool:
@@ -142,8 +187,12 @@ def headline(calibration: Calibration, audit: dict[str, Any] | None) -> str:
     """Return the answer in one line: that of the labels, where they have one."""
     if audit is not None and not confirmed(audit):
         return CONTRADICTED if contradicted(audit) else UNCONFIRMED
+    if audit is not None and calibration.verdict == "improved" and not_right_yet(audit):
+        return NOT_RIGHT_YET
     if calibration.verdict == "improved" and unsure(calibration) and audit is None:
         return UNSURE
+    if audit is None and about_right(calibration):
+        return ABOUT_RIGHT
     return HEADLINES[calibration.verdict]
 
 
@@ -155,6 +204,11 @@ def contradicted(audit: dict[str, Any]) -> bool:
 def confirmed(audit: dict[str, Any]) -> bool:
     """Return whether nothing that labels say speaks against a calibration, however few."""
     return audit["agrees"] is not False and not _worse(audit)
+
+
+def not_right_yet(audit: dict[str, Any]) -> bool:
+    """Return whether labels, enough of them, show a calibration error that is not small."""
+    return audit["n"] >= ROWS_TO_AUDIT and audit["ece_after"][1] > SMALL_ERROR
 
 
 def _worse(audit: dict[str, Any]) -> list[str]:
@@ -218,8 +272,9 @@ def on_the_page(sentence: str) -> str:
     >>> on_the_page("Label the rows that label_next names for a narrower answer.")
     'Label the rows listed below for a narrower answer.'
     """
-    listed = sentence.replace("the rows that label_next names", "the rows listed below")
-    return listed.replace("those of label_next", "rows that such a page had listed")
+    for python, plain in PLAIN.items():
+        sentence = sentence.replace(python, plain)
+    return sentence
 
 
 def cut(text: object, length: int) -> str:

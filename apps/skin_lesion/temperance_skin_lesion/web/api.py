@@ -109,7 +109,7 @@ class DiagnosisOut(BaseModel):
 
 
 SAME = ("id", "created", "by", "sha256", "lesion", "site", "camera", "width", "height")
-SAME += ("kept", "repeats", "model", "quality")
+SAME += ("kept", "repeats", "model")
 """Columns of a case that the interface shows as they are."""
 
 
@@ -143,7 +143,7 @@ class CaseOut(BaseModel):
     probabilities: dict[str, float] | None = Field(description="calibrated")
     raw: dict[str, float] | None = Field(description="of the network as it is")
     agreement: int | None = Field(description="orientations of eight that name the same diagnosis")
-    quality: dict[str, float]
+    quality: dict[str, float] = Field(description="empty while what was said is hidden")
     rule: str | None = Field(description="the first rule that fired, or answer")
     why: str | None
     rules: list[Rule] | None = Field(description="all rules that fired, melanoma first")
@@ -164,10 +164,11 @@ class CaseOut(BaseModel):
             "rule": case.rule,
             "why": case.why,
             "rules": [Rule(rule=rule, why=why) for rule, why in case.rules],
+            "quality": case.quality,
         }
         hidden = case.hidden and known is None
         if hidden:
-            facts = dict.fromkeys(facts)
+            facts = dict.fromkeys(facts) | {"quality": {}}
         elif case.rule == FOREIGN:
             facts |= {"malignant": None, "probabilities": None, "raw": None, "predicted": None}
         return cls(
@@ -381,22 +382,31 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def read_files(
     files: list[UploadFile],
-) -> tuple[list[intake.Picture], list[bytes], list[Problem]]:
-    """Take the pictures among uploaded files, and say what was wrong with the rest."""
+) -> tuple[list[intake.Picture], Iterator[bytes], list[Problem]]:
+    """Take the pictures among uploaded files, and say what was wrong with the rest.
+
+    The contents of the pictures are read again, one by one, by whoever keeps them: memory is that
+    of one file.
+    """
     if len(files) > intake.MAX_FILES:
         raise HTTPException(
             413, f"At most {intake.MAX_FILES} files are taken at once. Got {len(files)}."
         )
-    pictures, contents, problems = [], [], []
+    pictures, taken, problems = [], [], []
     for file in files:
-        # One byte beyond the limit is enough to know.
-        content = file.file.read(intake.MAX_BYTES + 1)
         try:
+            # One byte beyond the limit is enough to know.
+            content = file.file.read(intake.MAX_BYTES + 1)
             pictures.append(intake.read(content, file.filename or ""))
-            contents.append(content)
+            taken.append(file)
         except intake.PictureError as error:
             problems.append(Problem(detail=str(error)))
-    return pictures, contents, problems
+    return pictures, (_from_start(file) for file in taken), problems
+
+
+def _from_start(file: UploadFile) -> bytes:
+    file.file.seek(0)
+    return file.file.read()
 
 
 @router.post("/login", tags=["people"], responses={**PROBLEMS, 429: {"model": Problem}})
@@ -505,16 +515,21 @@ def get_case(assistant: Service, case_id: Key) -> CaseOut:
 
 @router.get("/cases/{case_id}/picture", tags=["cases"], responses={404: PROBLEMS[404]})
 def get_picture(assistant: Service, case_id: Key, preview: bool = False) -> Response:
-    """Return the picture of a case, or its centre square, if the server keeps pictures."""
+    """Return the picture of a case, or its centre square, if the server keeps pictures.
+
+    TIFF, HEIC and DICOM, which browsers do not show, are converted to JPEG.
+    """
     with assistant.store.reading() as session:
         case = changes.existing(session, Case, case_id)
     path = assistant.keep / f"{case.sha256}.{case.kept}" if assistant.keep and case.kept else None
     if path is None or not path.is_file():
         raise HTTPException(404, f"The picture of case {case_id} is not kept.")
-    if case.kept in {"jpeg", "png", "webp", "bmp"} and not preview:
-        return Response(path.read_bytes(), media_type=f"image/{case.kept}")
-    square = intake.read(path.read_bytes(), "kept").preview  # no browser shows TIFF or DICOM
-    return Response(square, media_type="image/jpeg")
+    content = path.read_bytes()
+    if preview:
+        return Response(intake.read(content, "kept").preview, media_type="image/jpeg")
+    if case.kept.upper() in intake.SHOWN_BY_BROWSERS:
+        return Response(content, media_type=f"image/{case.kept}")
+    return Response(intake.viewable(content), media_type="image/jpeg")
 
 
 @router.get("/cases/{case_id}/diagnoses", tags=["cases"], responses={404: PROBLEMS[404]})

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.templating import Jinja2Templates
 from markupsafe import Markup
 from pydantic import ValidationError
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response  # noqa: TC002 - read at run time
 
@@ -43,6 +44,7 @@ from temperance_skin_lesion.decision import (
     URGENCIES,
     Costs,
     Policy,
+    urgency_reasons,
 )
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
 from temperance_skin_lesion.people import LOCAL
@@ -59,7 +61,7 @@ from temperance_skin_lesion.web.api import (
     read_files,
 )
 from temperance_skin_lesion.web.messages import sentences
-from temperance_skin_lesion.web.plain import plain_alarm, plain_finding
+from temperance_skin_lesion.web.plain import plain_alarm, plain_finding, plain_gain
 from temperance_skin_lesion.web.security import COOKIE, own_address, secret_of
 from temperance_skin_lesion.worklist import Worklist  # noqa: TC001 - read at run time
 
@@ -86,6 +88,28 @@ RULE_NAMES = {
     "melanoma-threshold": "melanoma suspected",
 }
 
+AUDITED = {
+    "decisions": ("set up", "map %", "policy %"),
+    "diagnoses": ("diagnosis",),
+    "pictures": ("judged", "upgraded"),
+    "accounts": ("account %",),
+}
+"""Kinds of entries of the audit chain, by what they are about."""
+
+POLICY_FIELDS = {
+    "threshold": ("An answer needs", "least probability of any answer"),
+    "melanoma_threshold": ("The answer melanoma needs", "never below the first one"),
+    "melanoma_ceiling": (
+        "Melanoma is excluded up to",
+        "no other answer while melanoma is more probable",
+    ),
+    "agreement": ("Orientations that agree", "of eight; fewer is a reason to refer"),
+    "urgent_melanoma": ("Urgent from melanoma", "probability of melanoma"),
+    "urgent_malignant": ("Urgent from malignant", "probability of any malignant lesion"),
+    "soon_malignant": ("Soon from malignant", "probability of any malignant lesion"),
+}
+"""What people call the numbers of a policy, and what each is."""
+
 templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 templates.env.globals |= {
     "BROWN": quality.BROWN,
@@ -99,6 +123,7 @@ templates.env.globals |= {
     "MAX_MB": MAX_BYTES // 2**20,
     "NAMES": {c.code: c.name for c in CLASSES} | {OTHER: "Other"},
     "ORIENTATIONS": ORIENTATIONS,
+    "POLICY_FIELDS": POLICY_FIELDS,
     "DARK": DARK,
     "RULES": RULES,
     "RULE_NAMES": RULE_NAMES,
@@ -136,6 +161,16 @@ def ends(effect: dict[str, Any], key: str) -> tuple[float, float]:
     return 1000 * low, 1000 * high
 
 
+def because(case: JudgedCase, policy: Policy) -> str:
+    """Say why a case has its urgency; empty for a picture that is to be taken again."""
+    if not case.probabilities or case.urgency in {None, "retake"}:
+        return ""
+    p = np.array([case.probabilities[code] for code in CODES])
+    dark = any(rule.rule == DARK for rule in case.rules or [])
+    said = urgency_reasons(p, policy, str(case.urgency), dark=dark)
+    return f"{str(case.urgency).capitalize()}: {'; '.join(said)}."
+
+
 def when(at: str | None) -> Markup | str:
     """A time of the record for people: in UTC, and by the script in the time of the browser."""
     if not at:
@@ -146,7 +181,9 @@ def when(at: str | None) -> Markup | str:
 
 templates.env.filters |= {
     "ends": ends,
+    "because": because,
     "evidence": show,
+    "gain": plain_gain,
     "number": number,
     "percent": percent,
     "plain": plain_finding,
@@ -180,7 +217,9 @@ def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
     """Say what went wrong, with a way back."""
     if status == 404 and detail == "Not Found":
         detail = "There is no such page."
-    return page(request, "error.html", status, detail=detail, here="", failed=status)
+    came_from = re.match(r"/(rules|calibrations|cases)/\d+(?=/)", request.url.path)
+    back = came_from.group() if came_from else None
+    return page(request, "error.html", status, detail=detail, here="", failed=status, back=back)
 
 
 @router.get("/")
@@ -227,9 +266,14 @@ def _results(
     known = api.diagnoses_of(assistant, cases)
     with assistant.store.reading() as session:
         active = assistant.active(session)
+        policies_used = {
+            number: Policy.model_validate(session.get_one(PolicyRow, number).policy)
+            for number in {case.policy_id for case in cases}
+        }
     results = [
         {
             "case": JudgedCase.judged(case, picture, known.get(case.lesion)),
+            "policy": policies_used[case.policy_id],
             "preview": _preview(picture),
         }
         for case, picture in zip(cases, pictures, strict=True)
@@ -395,7 +439,7 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
         here="clinic",
         active=active,
         former=former,
-        maps=maps,
+        maps=[(made, row) for made, row in zip(maps, rows, strict=True)],
         used=used,
         last_mix=stated,
     )
@@ -487,7 +531,10 @@ def _policy(values: dict[str, str]) -> Policy:
             {**numbers(Policy.model_fields), "costs": numbers(Costs.model_fields)}
         )
     except ValidationError as error:
-        raise HTTPException(422, sentences(error.errors())) from None
+        said = sentences(error.errors())
+        for name, (words, _) in sorted(POLICY_FIELDS.items(), key=lambda x: -len(x[0])):
+            said = re.sub(rf"\b{name}\b", f"“{words}”", said)
+        raise HTTPException(422, said) from None
 
 
 def _number(text: str, kind: type) -> Any:
@@ -530,12 +577,18 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
 
 
 @router.get("/rules/{policy_id}")
-def policy_page(request: Request, assistant: Service, policy_id: Key) -> HTMLResponse:
+def policy_page(
+    request: Request, assistant: Service, policy_id: Key, agreement: Agreed
+) -> HTMLResponse:
     """Show proposed rules beside those in force, and the buttons to decide."""
     with assistant.store.reading() as session:
         row = changes.existing(session, PolicyRow, policy_id)
         active = assistant.active(session)
-        compared = session.get(PolicyRow, row.comparison.get("policy", active.policy_id))
+        effect = row.comparison
+    if row.status == "proposed":  # whoever decides sees what it would do now
+        effect = policies.compare(assistant, Policy.model_validate(row.policy), agreement)
+    with assistant.store.reading() as session:
+        compared = session.get(PolicyRow, effect.get("policy", active.policy_id))
     return page(
         request,
         "policy.html",
@@ -543,8 +596,8 @@ def policy_page(request: Request, assistant: Service, policy_id: Key) -> HTMLRes
         row=api.PolicyOut.of(row, active.policy_id),
         active=active,
         before=compared.policy if compared else active.policy.model_dump(),
-        effect=row.comparison,
-        agreement=request.app.state.settings.agreement,
+        effect=effect,
+        agreement=agreement,
     )
 
 
@@ -577,7 +630,7 @@ def results_page(request: Request, assistant: Service, agreement: Agreed) -> HTM
     with assistant.store.reading() as session:
         active = assistant.active(session)
         total = db.count(session, select(Case.id))
-        diagnosed = len(db.newest_diagnoses(session))
+        diagnosed = len(db.diagnosed_codes(session))
         recent = int((~monitor.recent(session, assistant.model.id).dark).sum())
         stated = clinic.last_mix(session)
         judged_by = set(session.scalars(select(Case.map_id).where(db.is_diagnosed()).distinct()))
@@ -626,12 +679,14 @@ def audit_page(
     request: Request,
     assistant: Service,
     before: Annotated[int, Query(ge=1, le=2**62)] = 2**62,
+    about: Literal["", "decisions", "diagnoses", "pictures", "accounts"] = "",
 ) -> HTMLResponse:
     """Who decided what, newest first."""
+    wanted = select(Entry).where(Entry.id < before).order_by(Entry.id.desc()).limit(2 * PER_PAGE)
+    if about:
+        wanted = wanted.where(or_(*(Entry.kind.like(kind) for kind in AUDITED[about])))
     with assistant.store.reading() as session:
-        entries = session.scalars(
-            select(Entry).where(Entry.id < before).order_by(Entry.id.desc()).limit(2 * PER_PAGE)
-        ).all()
+        entries = session.scalars(wanted).all()
         newest = session.scalar(select(Entry).order_by(Entry.id.desc()).limit(1))
         total = session.scalar(select(func.count()).select_from(Entry))
     return page(
@@ -642,6 +697,7 @@ def audit_page(
         newest=newest,
         total=total,
         older=entries[-1].id if len(entries) == 2 * PER_PAGE else None,
+        about=about,
     )
 
 

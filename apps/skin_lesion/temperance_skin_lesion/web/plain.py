@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from temperance_skin_lesion.store import MapRow
     from temperance_skin_lesion.weeks import Ring
 
-__all__ = ["plain_alarm", "plain_finding"]
+__all__ = ["plain_alarm", "plain_finding", "plain_gain"]
+
+SURE = 0.9
+"""Probability from which a calibration is said to be closer to the truth."""
 
 CHECK_MIX = "Check the stated mix; if it is only roughly known, say so."
 
@@ -98,6 +102,28 @@ def plain_alarm(ring: Ring) -> str:
     else:
         said = "nothing can be estimated of these pictures. Look at some of them."
     return where + (said if where else said[0].upper() + said[1:])
+
+
+def plain_gain(row: MapRow) -> tuple[str, str]:
+    """Return whether a calibration is closer to the truth than the one in use was, and a sentence.
+
+    The first is ``"sure"``, ``"unsure"`` or ``"doubtful"``. Older versions compared with the
+    network alone.
+    """
+    closer, other = row.summary.get("closer"), f"calibration {row.summary.get('compared_with')}"
+    if closer is None:
+        sure, other = row.verdict in {"improved", "labelled"}, "the network's own confidence"
+        said = "Expected to be" if sure else "No evidence that it is"
+        return "sure" if sure else "unsure", f"{said} closer to the truth than {other}."
+    share = f"{100 * closer:.0f} %"
+    if closer >= SURE:
+        said = f"Closer to the truth than {other}, with a probability of {share}"
+        return "sure", f"{said} as far as these pictures tell."
+    if closer >= 0.5:
+        said = f"No evidence that it is closer to the truth than {other}: the probability is"
+        return "unsure", f"{said} {share}, as far as these pictures tell."
+    said = f"More probably farther from the truth than {other}: closer with a probability of only"
+    return "doubtful", f"{said} {share}, as far as these pictures tell."
 
 
 def plain_finding(finding: dict[str, Any]) -> tuple[str, str]:

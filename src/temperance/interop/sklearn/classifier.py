@@ -25,7 +25,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from temperance._core.arrays import Floats, as_array, to_numpy
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 from temperance.calibrate import calibrate
 from temperance.calibrate.result import Calibration
 from temperance.data.convert import least_probability
@@ -158,7 +158,7 @@ class LabelFreeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.estimator, type) or not any(hasattr(self.estimator, s) for s in SCORES):
             raise InputError(
                 f"estimator must be a fitted classifier with one of {', '.join(SCORES)}. Got "
-                f"{self.estimator!r} instead."
+                f"{shown(self.estimator)} instead."
             )
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
@@ -259,8 +259,9 @@ def _as_columns(
         column |= {labels[i]: -1 for i in np.flatnonzero(~known)}
     strange = next((i for i, label in enumerate(labels) if label not in column), None)
     if strange is not None:
+        unlabelled = "" if known is None else " Without a label it holds -1."
         raise InputError(
             f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
-            f"holds {labels[strange]!r}.{'' if known is None else ' Without a label it holds -1.'}"
+            f"holds {shown(labels[strange])}.{unlabelled}"
         )
     return np.array([column[label] for label in labels], dtype=np.int64)
