@@ -193,11 +193,11 @@ def test_roles_may_do_what_they_may(staffed, lesions, as_files):
 
 def test_every_operation_asks_for_its_role(staffed):
     """Of the application's own list of routes, so that none is forgotten."""
-    from temperance_skin_lesion.web import api, pages
+    from temperance_skin_lesion.web import api, login, pages
 
     routes = [
         (method, route.path.replace("{place}", "rules").replace("{verb}", "accept"))
-        for router in (api.router, pages.router)
+        for router in (api.router, login.router, pages.router)
         for route in router.routes
         for method in route.methods
     ]
