@@ -241,9 +241,6 @@ def _check_form(form: tuple[Any, bool], first: tuple[Any, bool], batch: int) -> 
         )
 
 
-# ---------------------------------------------------- features: what the last layer is given
-
-
 @final
 class FeatureHook:
     """Holds the features of the last batch that the model has run, inside a ``with`` block.
