@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Literal
@@ -62,7 +63,7 @@ class Table:
         """Return values in a type that every format can write: numbers, or text."""
         kind = values.dtype.kind
         if kind in "OM" and "U" in kinds:  # dates, and what a column of Parquet holds
-            return values.astype(str)
+            return np.array([str(one) for one in values.flat]).reshape(values.shape)
         if kind not in kinds:
             words = " or text" if "U" in kinds else ""
             raise InputError(f"{name} must be numbers{words}. Got {values.dtype}.")
@@ -200,15 +201,14 @@ def as_they_stand(cells: list[str]) -> NDArray[Any]:
 
 
 def _array(cells: list[Any]) -> NDArray[Any]:
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    if any(isinstance(cell, float) for cell in cells):  # 3.7 is no class
-        return np.array(cells)
-    if not all(INTEGER.fullmatch(text) for text in texts):
-        return np.array(cells)
+    texts = (cell for cell in cells if isinstance(cell, str))
+    if all(INTEGER.fullmatch(text) for text in texts) and float not in set(map(type, cells)):
+        with suppress(ValueError, OverflowError, TypeError):  # 3.7 is no class
+            return np.array([int(cell) for cell in cells], dtype=np.int64)
     try:
-        return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError, TypeError):
         return np.array(cells)
+    except ValueError:  # lists of several lengths
+        return np.fromiter(cells, object, len(cells))
 
 
 def named_in(metadata: Mapping[str, str | bytes], name: str) -> dict[str, Any]:
