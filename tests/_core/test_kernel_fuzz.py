@@ -140,6 +140,22 @@ def test_compiled_kernels_agree_with_numpy(name):
         compare(name, seed)
 
 
+@pytest.mark.parametrize("label", [-1, 10, -(2**63), 2**63 - 1])
+@pytest.mark.parametrize("k", [10, 100])
+def test_a_label_without_a_column_is_never_an_index(label, k):
+    z, y = np.random.default_rng(0).normal(size=(90, k)), np.arange(90) % k
+    y[41] = label if label != 10 else k
+    for module in (kernels_numpy, kernels_numba):
+        for call in (
+            lambda m=module: m.evaluation_sums(z, y, None, EDGES),
+            lambda m=module: m.outcomes(z, y),
+            lambda m=module: m.temperature_moments(z, y, None, 0.3),
+            lambda m=module: m.residuals(z.copy(), y, None),
+        ):
+            with pytest.raises(IndexError, match="a label must be the number of a column"):
+                call()
+
+
 def test_a_hostile_row_does_not_touch_the_others():
     z, y = np.random.default_rng(0).normal(size=(90, 10)), np.arange(90) % 10
     for module in (kernels_numpy, kernels_numba):

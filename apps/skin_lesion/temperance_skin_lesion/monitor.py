@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
+from sqlalchemy.orm import load_only
 
 import temperance as tp
 from temperance_skin_lesion import quality
@@ -111,13 +112,15 @@ def recent(session: Session, model: str) -> Recent:
 
 def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
     """Return every different answer about a lesion whose diagnosis is known."""
-    known = db.newest_diagnoses(session)
+    known = db.diagnosed_codes(session)
     first = select(func.min(Case.id)).where(Case.rule != FOREIGN, db.is_diagnosed())
     if hidden is not None:
         first = first.where(Case.hidden == hidden)
     first = first.group_by(Case.sha256, Case.map_id, Case.policy_id)
-    cases = list(session.scalars(select(Case).where(Case.id.in_(first)).order_by(Case.id)))
-    codes = [known[case.lesion].code for case in cases]
+    wanted = select(Case).where(Case.id.in_(first)).order_by(Case.id)
+    needed = load_only(Case.lesion, Case.probabilities, Case.decision)
+    cases = list(session.scalars(wanted.options(needed)))
+    codes = [known[case.lesion] for case in cases]
     numbers = {lesion: i for i, lesion in enumerate(dict.fromkeys(c.lesion for c in cases))}
     return Evidence(
         cases,

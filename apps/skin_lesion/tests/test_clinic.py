@@ -200,7 +200,7 @@ def test_a_mix_is_shown_and_used_again_as_it_was_stated(assistant, survey, clien
 
 def test_a_diagnosis_that_is_stated_as_none_is_not_ruled_out(assistant, survey, shifted):
     """A clinic that counted no vascular lesion gets a calibration, and may see one tomorrow."""
-    from temperance_skin_lesion.web.api import Mix
+    from temperance_skin_lesion.web.schemas import Mix
 
     counted = mix(shifted[1])
     counted[CODES.index("vasc")] = 0

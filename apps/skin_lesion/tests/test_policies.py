@@ -164,6 +164,30 @@ def test_of_ten_who_accept_at_once_one_is_obeyed_and_nine_are_told(assistant):
         assert assistant.active(session).policy_id == numbers[said.index("accepted")]
 
 
+def test_whoever_decides_sees_what_rules_would_do_now(client):
+    """Compared when proposed, they would stand beside rules that are in force no longer."""
+    first, second = (propose(client, {"threshold": level})["id"] for level in (0.8, 0.9))
+    client.post(f"/api/v1/policies/{first}/accept", json=seen(client))
+    client.headers["Accept"] = "text/html"
+    page = " ".join(client.get(f"/rules/{second}").text.split())
+    assert '<td class="number">0.8</td><td class="number">0.9</td>' in page
+    assert "Compared now, with" in page
+    client.post(f"/rules/{second}/accept", data={"seen": seen(client)["seen"]})
+    page = " ".join(client.get(f"/rules/{second}").text.split())
+    assert '<td class="number">0.7</td><td class="number">0.9</td>' in page
+    assert "Compared when proposed, with" in page
+
+
+def test_a_conflict_leads_back_to_what_was_decided(client):
+    number = propose(client, STRICTER)["id"]
+    now = seen(client)["seen"]
+    client.headers["Accept"] = "text/html"
+    for status in (303, 409):
+        said = client.post(f"/rules/{number}/accept", data={"seen": now})
+        assert said.status_code == status
+    assert f'href="/rules/{number}">Look at it again' in said.text
+
+
 def test_who_names_an_activation_that_is_still_to_come_is_refused(assistant):
     """Otherwise rules are compared with one calibration and come into force beside another."""
     first, second = (

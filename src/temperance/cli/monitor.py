@@ -20,7 +20,7 @@ from temperance.cli.wording import in_options
 from temperance.data.parquet import values_of
 from temperance.io import formats
 from temperance.monitor import Limits, Monitor, Window
-from temperance.monitor.timeline import moment
+from temperance.monitor.state import moment
 from temperance.monitor.window import NEW_CALIBRATION
 from temperance.report.texts import between
 
@@ -77,8 +77,7 @@ def start(
             recall[name] = float(value)
         except ValueError:
             raise InputError(f"--min-recall must be like melanoma=0.9. Got {text!a}.") from None
-    content = "probabilities" if probabilities else "logits"
-    rows = inputs.read_labelled(source, classes, None, content=content)
+    rows = inputs.read_labelled(source, classes, None, probabilities=probabilities)
     mix = inputs.read_prior(prior, rows, rows)
     limits = Limits(min_accuracy, max_ece, recall)
     pair = inputs.pair_of(rows)
@@ -119,7 +118,6 @@ def add(
         Length of these windows.
     """
     held = _load(state)
-    content = "probabilities" if probabilities else "logits"
     columns = [*(segment or ()), *([dates] if dates else ())]
     if columns and (window is None or not formats.is_table(window)):
         raise InputError("--segment and --dates need a window in a .csv or .parquet file.")
@@ -127,12 +125,15 @@ def add(
         raise InputError("--dates gives each window its date: leave --at and --labelled out.")
     few = None
     if labelled is not None:
-        few = inputs.pair_of(inputs.read_labelled(labelled, None, None, held.classes, content))
+        few = inputs.pair_of(
+            inputs.read_labelled(labelled, None, None, held.classes, probabilities=probabilities)
+        )
     with output.working("estimating"):
         if window is None:
             added = [held.add(None, at=at, labelled=few)]
         else:
             keep = "columns" if columns else "logits"
+            content = "probabilities" if probabilities else "logits"
             rows = inputs.read_table(window, otherwise=held.classes, keep=keep, content=content)
             inputs.check_same_names(held.classes, rows.classes, state.name)
             values = {name: _column(rows.columns, name) for name in columns}

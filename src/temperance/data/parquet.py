@@ -44,10 +44,7 @@ def import_pyarrow() -> Any:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return a file, or the files of a directory in the order of their names.
-
-    As Spark and Dask do, names that begin with a dot or an underscore are passed over.
-    """
+    """Return a file, or those of a directory in order; names with . or _ in front are left out."""
     if not path.is_dir():
         return [path]
     found: list[Path] = []

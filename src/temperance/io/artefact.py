@@ -148,10 +148,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def register(kind: str, reader: Callable[[dict[str, Any]], object]) -> None:
-    """Let `save` write objects of a kind, by their ``to_dict``, and `load` build them from that.
-
-    A map among the facts stands under ``"map"``, by `describe_map`.
-    """
+    """Let `save` write objects of a kind, by their ``to_dict``, and `load` build them from that."""
     _READERS[kind] = reader
 
 

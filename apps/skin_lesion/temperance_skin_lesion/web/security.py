@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from temperance_skin_lesion import people
+from temperance_skin_lesion.web.render import error_page, wants_page
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -199,9 +200,7 @@ def same_origin(headers: Headers, host: str) -> bool:
 
 def refuse(scope: Scope, status: int, detail: str) -> Response:
     """Answer a program with JSON and a person with a page."""
-    from temperance_skin_lesion.web import pages
-
     request = Request(scope)
-    if pages.wants_page(request):
-        return pages.error_page(request, status, detail)
+    if wants_page(request):
+        return error_page(request, status, detail)
     return JSONResponse({"detail": detail}, status_code=status)
