@@ -271,7 +271,7 @@ class Calibration:
         from temperance.calibrate import count_labels  # the pipeline builds results
 
         checks.check_choice(of, ("accuracy", "ece_after"), "of")
-        width = checks.check_number(width, "width", low=0, high=1, open_low=True)
+        width = checks.check_number(width, "width", low=1e-6, high=1)
         return count_labels(self._fitted_problem("labels_needed"), width, of)
 
     def audit(self, logits: LogitsLike, labels: LabelsLike, groups: Any = None) -> Audit:

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from cyclopts import App, Parameter
 
+from temperance._core.arrays import is_numpy
 from temperance._core.checks import InputError
 from temperance.cli import inputs, output
 from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Model, Out, Probabilities, Title
 from temperance.cli.wording import in_options
+from temperance.data.parquet import values_of
 from temperance.io import formats
 from temperance.monitor import Limits, Monitor, Window
 from temperance.monitor.state import moment
@@ -152,7 +154,7 @@ def _column(columns: dict[str, Any], name: str) -> Any:
         listed = ", ".join(list(columns)[:8]) or "none"
         raise InputError(f"the window must have the column {name!a}. Others it has: {listed}.")
     held = columns[name]
-    return np.array(held.to_pylist() if hasattr(held, "to_pylist") else list(held), dtype=object)
+    return np.array(held if is_numpy(held) else values_of(held, name), dtype=object)
 
 
 def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:

@@ -54,6 +54,12 @@ def parquet_files(path: Path) -> list[Path]:
     return sorted(found)
 
 
+def values_of(column: Any, name: str) -> list[Any]:
+    """Return the values of an Arrow column; a date may be one that Python does not know."""
+    with decoding(f"the column {name!a}", f"{column.type} that can be written"):
+        return column.to_pylist()
+
+
 class Part(NamedTuple):
     """Rows that are read together: a file, or a dataset that Arrow puts together itself."""
 

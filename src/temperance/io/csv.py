@@ -22,6 +22,7 @@ from temperance._core.checks import InputError
 from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
+from temperance.data.parquet import values_of
 from temperance.io import table as tables
 from temperance.io.table import PREFIXES, Content, Keep, Named, Table
 
@@ -119,12 +120,12 @@ def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, nam
     for i, columns in enumerate(table.written(blocks, name)):
         if i == 0:
             writer.writerow(columns)
-        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        writer.writerows(zip(*(_cells(*one) for one in columns.items()), strict=True))
     text.detach()
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(name: str, column: Any) -> list[Any]:
     """Return a column that is an array or came from Parquet as the cells of a file."""
     if not is_numpy(column):
-        return column.to_pylist()
+        return values_of(column, name)
     return (column if column.dtype.hasobject else column.astype(str)).tolist()

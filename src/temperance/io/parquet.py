@@ -21,7 +21,7 @@ from temperance._core.checks import InputError
 from temperance._core.files import check_expansion
 from temperance._core.progress import tracked
 from temperance.data.columns import Prefix
-from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files
+from temperance.data.parquet import ParquetBlocks, import_pyarrow, parquet_files, values_of
 from temperance.io import table as tables
 from temperance.io.table import PREFIXES, Content, Keep, Named, Table
 
@@ -59,7 +59,7 @@ def read_parquet(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
         logits[start : start + len(z)] = z
         start += len(z)
         for key, column in extras.items():
-            found[key].extend(others[column].to_pylist())
+            found[key].extend(values_of(others[column], column))
     if keep == "columns":  # with their types, and cells may be empty
         whole = blocks.table(list(columns))
         named["columns"] = {key: whole[key] for key in columns}

@@ -64,7 +64,7 @@ class Table:
         """Return values in a type that every format can write: numbers, or text."""
         kind = values.dtype.kind
         if kind in "OM" and "U" in kinds:  # dates, and what a column of Parquet holds
-            return values.astype(str)
+            return np.array([str(one) for one in values.flat]).reshape(values.shape)
         if kind not in kinds:
             words = " or text" if "U" in kinds else ""
             raise InputError(f"{name} must be numbers{words}. Got {values.dtype}.")
@@ -196,6 +196,8 @@ def as_labels(cells: list[Any]) -> NDArray[Any]:
         return np.array([int(cell) for cell in cells], dtype=np.int64) if whole else np.array(cells)
     except OverflowError:
         return np.array(cells)
+    except ValueError:  # lists of several lengths
+        return np.fromiter(cells, object, len(cells))
 
 
 def named_in(metadata: Mapping[str, str | bytes], name: str) -> dict[str, Any]:
