@@ -205,7 +205,7 @@ def ece(
     """
     edges = unit_edges(checks.check_bins(n_bins))
     sums = sum_outcomes(as_labelled_rows(logits, labels, sample_weight, classes=classes), edges)
-    return Bins.from_sums(sums.bins, edges, weighted=sums.weighted).ece
+    return Bins.from_sums(sums.bins, edges, weighted=bool(sums.weighted)).ece
 
 
 def adaptive_ece(
