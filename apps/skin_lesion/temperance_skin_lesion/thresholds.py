@@ -56,7 +56,7 @@ def measured(
     policy: Policy,
     lesions: NDArray[np.int64] | None = None,
 ) -> Effect:
-    """Effect on rows whose diagnosis is known; intervals are by ``lesions``, where they are given."""
+    """Effect on rows whose diagnosis is known; intervals are by ``lesions``, where given."""
     truth = np.zeros_like(rows.p)
     truth[np.arange(len(labels)), labels] = 1
     return _effect(rows, truth, policy, lesions)
