@@ -36,7 +36,7 @@ def login_form(request: Request, status: int, problem: str, name: str = "") -> H
         status,
         here="login",
         problem=problem,
-        name=name,
+        typed=name,
         provider=provider.name if provider else None,
         passwords=provider is None or people.has_passwords(request.app.state.assistant.store),
         wanted=own_address(request.query_params.get("next", ""), ""),
