@@ -107,9 +107,7 @@ def read_files(
     pictures, taken, problems = [], [], []
     for file in files:
         try:
-            # One byte beyond the limit is enough to know.
-            content = file.file.read(intake.MAX_BYTES + 1)
-            pictures.append(intake.read(content, file.filename or ""))
+            pictures.append(intake.read_file(file.file, file.filename or ""))
             taken.append(file)
         except intake.PictureError as error:
             problems.append(Problem(detail=str(error)))
