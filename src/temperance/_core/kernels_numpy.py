@@ -40,9 +40,6 @@ WRONG_LABEL = "a label must be the number of a column, between 0 and K - 1"
 UNCOUNTED = -1e30  # log-odds of a predicted class, whose weight exp(v o) is 0 for every v
 
 
-# ------------------------------------------------------------------- NLL as a function of 1/T
-
-
 NO_MOMENTS = Moments(math.nan, (math.nan,) * DERIVATIVES, *(math.nan,) * 4)
 
 
@@ -130,9 +127,6 @@ def check_columns(labels: NDArray[Any] | None, n_classes: int) -> None:
         raise IndexError(WRONG_LABEL)
 
 
-# --------------------------------------------------------------------------------- metrics
-
-
 def outcomes(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
     """Return confidence, correctness, NLL and Brier score of each row.
 
@@ -198,9 +192,6 @@ def evaluation_sums(
     return EvaluationSums(scores, bins, int(weight is not None))
 
 
-# ------------------------------------------------------------------------- vector and matrix
-
-
 def residuals(
     v: NDArray[Any], labels: NDArray[Any], weight: Floats | None
 ) -> tuple[float, Integers]:
@@ -221,9 +212,6 @@ def residuals(
         v -= labels
     v *= w[:, None]
     return loss, np.bincount(best[(p_label <= 0.5) & (w > 0)], minlength=v.shape[1])
-
-
-# ------------------------------------------------- weights of unsupervised temperature scaling
 
 
 def non_predicted_log_odds(z: NDArray[Any]) -> tuple[Floats, Integers]:

@@ -152,9 +152,6 @@ def _check_length(values: list[Any] | None, n: int, name: str) -> None:
         raise InputError(f"{name} must hold {n} values. It holds {len(values)}.")
 
 
-# ------------------------------------------------------------------ values of any form
-
-
 def check_form(value: object, form: Form, name: str) -> None:
     """Raise unless a value that was read from JSON has a form.
 

@@ -205,9 +205,6 @@ def _starts(sizes: list[int]) -> list[int]:
     return [0, *np.cumsum(sizes).tolist()][: len(sizes)]
 
 
-# -------------------------------------------------------------------------- what workers do
-
-
 class PartialSums(NamedTuple):
     """Totals of a partition, None where it is empty; in a first pass its `Look`, [size], weight."""
 

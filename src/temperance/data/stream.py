@@ -8,7 +8,6 @@ block, or one of the user's where that is larger, is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any, cast, final
 
 import numpy as np
@@ -47,7 +46,7 @@ class StreamRows(Rows):
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
         if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
-        self._begun: Iterator[Any] | None = chain([first], items)  # the first pass
+        self._begun: Iterator[Any] | None = _resumed([first], items)  # the first pass
         z, y, w = _columns(first, name)
         self.n_classes = int(checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
@@ -119,6 +118,12 @@ class StreamRows(Rows):
             )
         block = Block(z, y, w).checked(self._classes, start, self._name)
         return block._replace(logits=host_view(block.logits))
+
+
+def _resumed(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
+    """Yield a block that was read, of which nothing is kept, and then the others."""
+    yield read.pop()
+    yield from items
 
 
 def _columns(item: Any, name: str) -> tuple[Any, Any, Any]:

@@ -168,9 +168,6 @@ def build_map(facts: Mapping[str, Any]) -> Map:
     return make(**parameters)
 
 
-# ------------------------------------------------------------------------------------- maps
-
-
 def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -> Facts:
     names = None if classes is None else _names(classes, fitted.n_classes)
     k = fitted.n_classes if names is None else len(names)
@@ -211,8 +208,6 @@ def _length(values: object) -> int:
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], object]] = {"map": _read_map}
-
-# ------------------------------------------------------------------------------------ formats
 
 
 def _hash(facts: Facts, tensors: Tensors) -> str:

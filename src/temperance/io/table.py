@@ -124,9 +124,6 @@ class Table:
             yield {n: v[rows] for n, v in front} | made | {n: v[rows] for n, v in back}
 
 
-# ------------------------------------------------------------------------ columns and their names
-
-
 def spelled(names: Iterable[str], where: str) -> dict[str, str]:
     """Return how a file names its labels and its groups, each in the singular or the plural."""
     held = set(names)

@@ -195,7 +195,17 @@ class LogitStream:
             labels = None if y is None else _as_labels(y, z, i)
             form = (tuple(z.shape[1:2]), labels is not None)
             first = first or form
-            _check_form(form, first, i)
+            if form[0] != first[0]:
+                shape, before = (f"(n, {k[0]})" if k else "(n,)" for k in (form[0], first[0]))
+                raise InputError(
+                    f"model must return the same number of classes for every batch. Batch {i} has "
+                    f"shape {shape} after {before}; does it squeeze a batch of one row?"
+                )
+            if form[1] != first[1]:
+                raise InputError(
+                    f"loader must yield labels with every batch or with none. Batch {i} has "
+                    f"{'labels' if form[1] else 'none'}, unlike the first."
+                )
             if z.ndim < 3 and is_one_logit(z):
                 z = two_columns(z)
                 if labels is not None and labels.is_floating_point():  # of a binary cross-entropy
@@ -243,23 +253,6 @@ def _as_labels(y: Any, z: Tensor, batch: int) -> Tensor:
             f"batch: (output, labels), where labels may be None."
         )
     return labels
-
-
-def _check_form(form: tuple[Any, bool], first: tuple[Any, bool], batch: int) -> None:
-    if form[0] != first[0]:
-        shape, before = (f"(n, {k[0]})" if k else "(n,)" for k in (form[0], first[0]))
-        raise InputError(
-            f"model must return the same number of classes for every batch. Batch {batch} has "
-            f"shape {shape} after {before}; does it squeeze a batch of one row?"
-        )
-    if form[1] != first[1]:
-        raise InputError(
-            f"loader must yield labels with every batch or with none. Batch {batch} has "
-            f"{'labels' if form[1] else 'none'}, unlike the first."
-        )
-
-
-# ---------------------------------------------------- features: what the last layer is given
 
 
 @final
