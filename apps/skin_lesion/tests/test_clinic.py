@@ -275,7 +275,7 @@ def test_melanomas_that_are_expected_to_be_missed_are_warned_of():
     from temperance_skin_lesion.thresholds import Effect
 
     def effect(missed):
-        return Effect(400, 0, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
+        return Effect(400, 400, 0, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
 
     agreed, fine = Agreement(missed_rate=0.05), effect((0.01, 0.0, 0.04))
     for missed, warned, refused in (

@@ -409,6 +409,14 @@ def test_the_audit_page_finds_decisions_among_many_diagnoses(busy):
     assert busy.get("/audit?about=x").status_code == 422
 
 
+def test_an_entry_that_is_missing_is_named_and_no_other(busy):
+    lines = exported(busy)
+    found = audit.verify(lines[:3] + lines[4:]).problems
+    assert [text for text in found if "is missing" in text] == [
+        "Entry 4 is missing; entry 5 stands in its place."
+    ]
+
+
 def test_an_export_is_whole_although_others_go_on_working(busy, assistant, lesions, as_files):
     begun = audit.lines(assistant.store, page=2)
     lines = [next(begun) for _ in range(6)]

@@ -27,7 +27,7 @@ def login_page(request: Request, assistant: Service) -> Response:
     return login_form(request, 200, "")
 
 
-def login_form(request: Request, status: int, problem: str) -> HTMLResponse:
+def login_form(request: Request, status: int, problem: str, name: str = "") -> HTMLResponse:
     """Return the login page with what went wrong."""
     provider = request.app.state.oidc
     return page(
@@ -36,6 +36,7 @@ def login_form(request: Request, status: int, problem: str) -> HTMLResponse:
         status,
         here="login",
         problem=problem,
+        typed=name,
         provider=provider.name if provider else None,
         passwords=provider is None or people.has_passwords(request.app.state.assistant.store),
         wanted=own_address(request.query_params.get("next", ""), ""),
@@ -54,9 +55,9 @@ def login(
     try:
         secret = people.log_in(assistant.store, name, password, address)
     except people.AccountError as error:
-        return login_form(request, 401, str(error))
+        return login_form(request, 401, str(error), name)
     except people.TooManyAttempts as error:
-        return login_form(request, 429, str(error))
+        return login_form(request, 429, str(error), name)
     wanted = own_address(request.query_params.get("next", ""), "/worklist")
     response = RedirectResponse(wanted, status_code=303)
     keep_secret(request, response, secret)

@@ -107,8 +107,8 @@ def number(value: float) -> str:
 
 def ends(effect: dict[str, Any], key: str) -> tuple[float, float]:
     """Ends of the 90 % interval of a number of cases in a thousand."""
-    rows = effect["rows"]
-    _, low, high = thresholds.share_interval(min(effect[key] * rows / 1000, rows), rows)
+    n = effect.get("lesions") or effect["rows"]  # older comparisons know the rows alone
+    _, low, high = thresholds.share_interval(min(effect[key], 1000), 1000, n)
     return 1000 * low, 1000 * high
 
 
