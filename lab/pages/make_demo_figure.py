@@ -42,11 +42,12 @@ def shown() -> str:
 
 
 def save(colours: int, path: Path, text: str) -> None:
-    """Save a picture again, with fewer colours and with its numbers as text."""
+    """Save a picture again, with fewer colours (the rare ones too) and its numbers as text."""
     facts = PngInfo()
     facts.add_text("Description", text)
     with Image.open(path) as picture:
-        picture.convert("RGB").quantize(colours).save(path, optimize=True, pnginfo=facts)
+        few = picture.convert("RGB").quantize(colours, method=Image.Quantize.MAXCOVERAGE)
+        few.save(path, optimize=True, pnginfo=facts)
 
 
 def main() -> None:

@@ -166,6 +166,9 @@ def test_a_frame_with_the_names_of_the_classes_has_them_in_order(scene, plain, f
     for given in ({"source": (home, words), "classes": NAMES}, {"source": (home, y)}):
         with pytest.raises(tp.InputError, match="must have columns in the order"):
             tp.calibrate(turned, MIX, **given)
+    monitor = tp.Monitor(source=scene.source, classes=NAMES)
+    with pytest.raises(tp.InputError, match="must have columns in the order"):
+        monitor.add(turned, at="2026-11-02")
     with pytest.raises(tp.InputError, match=f"Got '{NAMES[-1]}' where '{NAMES[0]}' is due"):
         tp.metrics.ece(turned, np.array(NAMES)[scene.labels], classes=NAMES)
 

@@ -456,6 +456,33 @@ def test_a_directory_that_cannot_be_read_is_no_empty_one(tmp_path):
     assert "Permission denied" in run.stderr
 
 
+def strange_columns(n):
+    """Return columns of types that are neither numbers nor text."""
+    return {
+        "lists": pa.array([[1] * (i % 3) for i in range(n)]),
+        "records": pa.array([{"a": 1}] * n),
+        "bytes": pa.array([b"\xff"] * n),
+        "no date of Python's": pa.array([2**62] * n, pa.timestamp("us")),
+        "days": pa.array(range(n), pa.date32()),
+        "nothing": pa.nulls(n),
+    }
+
+
+@pytest.mark.parametrize("kind", strange_columns(1))
+@pytest.mark.parametrize("column", ["label", "group", "note"])
+def test_columns_of_strange_types_are_carried_or_refused(capsys, rows, kind, column):
+    write_part(rows / "t.parquet", part(0, 60) | {column: strange_columns(60)[kind]})
+    for out in ("o.parquet", "o.csv", "o.npz", "o.safetensors"):
+        command = ["apply", rows / "t.parquet", "--map", rows / "map.json", "--out", rows / out]
+        code = main([*map(str, command)])
+        assert (code, (rows / out).exists()) in {(0, True), (2, False)}
+        assert capsys.readouterr().err.count("\n") == 1
+    np.savez(rows / "source.npz", logits=Z, labels=np.arange(300) % 3)
+    assert main(["monitor", "start", str(rows / "s"), "--source", str(rows / "source.npz")]) == 0
+    add = ["monitor", "add", str(rows / "s"), str(rows / "t.parquet"), "--at", "2026-11-16"]
+    assert main([*add, "--segment", column]) in {0, 1, 2}
+
+
 @pytest.mark.parametrize("column", ["label", "note"])
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_word_that_fills_the_memory(tmp_path, column, encoded):

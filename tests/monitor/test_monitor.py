@@ -341,6 +341,7 @@ def test_a_map_of_other_classes_is_not_taken_into_use():
         ({"at": "yesterday"}, "at must be a date"),
         ({"segments": ["a"]}, "one value for each"),
         ({"segments": np.arange(500)}, "at most 25 values"),
+        ({"segments": {"a": ["b=c"] * 500, "a=b": ["c"] * 500}}, "leave '=' out of the name"),
         ({"segments": np.array(["a", "\ud800"])[np.arange(500) % 2]}, "text that UTF-8 can write"),
         ({"segments": np.array([[], {}], object)[np.arange(500) % 2]}, "give each value a name"),
         ({"logits": np.zeros((500, 3))}, "4"),

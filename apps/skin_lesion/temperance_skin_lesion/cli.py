@@ -300,7 +300,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
             problems.append(str(error))
     cases = []
     if pictures:
-        from temperance_skin_lesion.web.api import JudgedCase
+        from temperance_skin_lesion.web.schemas import JudgedCase
 
         judged = open_assistant(settings).judge(pictures, by=getpass.getuser())
         cases = [JudgedCase.judged(*pair) for pair in zip(judged, pictures, strict=True)]
@@ -332,7 +332,7 @@ def open_record(arguments: argparse.Namespace) -> Store:
 def run_export(arguments: argparse.Namespace) -> int:
     """Write the log; the model is not needed."""
     from temperance_skin_lesion import audit
-    from temperance_skin_lesion.web.api import csv_lines, json_lines
+    from temperance_skin_lesion.web.export import csv_lines, json_lines
 
     ways = {"csv": csv_lines, "jsonl": json_lines, "audit": audit.lines}
     for line in ways[arguments.format](open_record(arguments)):

@@ -34,6 +34,7 @@ __all__ = [
     "Policy",
     "decide",
     "examine",
+    "urgency_reasons",
 ]
 
 ORIENTATIONS = 8
@@ -238,6 +239,37 @@ def decide(
         else fired[0].why
     )
     return Decision(predicted, not fired, urgency, tuple(fired), summary)
+
+
+def urgency_reasons(
+    p: NDArray[np.float64], policy: Policy, urgency: str, *, dark: bool = False
+) -> list[str]:
+    """Say why a case with probabilities ``p`` is urgent, soon or routine under a policy."""
+    melanoma, malignant, predicted = p[MELANOMA], p[MALIGNANT].sum(), int(p.argmax())
+    if urgency == "urgent":
+        reasons = {
+            "melanoma is the most probable diagnosis": predicted == MELANOMA,
+            f"melanoma has {melanoma:.2f} (urgent from {policy.urgent_melanoma:g})": melanoma
+            >= policy.urgent_melanoma,
+            f"a malignant lesion has {malignant:.2f} (urgent from {policy.urgent_malignant:g})": (
+                malignant >= policy.urgent_malignant
+            ),
+        }
+    elif urgency == "soon":
+        reasons = {
+            "melanoma is not excluded": melanoma > policy.melanoma_ceiling,
+            f"a malignant lesion has {malignant:.2f} (soon from {policy.soon_malignant:g})": (
+                malignant >= policy.soon_malignant
+            ),
+            "the most probable diagnosis is malignant": predicted in MALIGNANT,
+            "nothing was validated on skin of this tone": dark,
+        }
+    else:
+        reasons = {
+            f"melanoma has at most {policy.melanoma_ceiling:g} and a malignant lesion less than "
+            f"{policy.soon_malignant:g}; that is no all-clear": True
+        }
+    return [words for words, holds in reasons.items() if holds]
 
 
 def _sentences(

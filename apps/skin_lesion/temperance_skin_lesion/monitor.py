@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
+from sqlalchemy.orm import load_only
 
 import temperance as tp
 from temperance_skin_lesion import quality
@@ -111,13 +112,15 @@ def recent(session: Session, model: str) -> Recent:
 
 def evidence(session: Session, *, hidden: bool | None = None) -> Evidence:
     """Return every different answer about a lesion whose diagnosis is known."""
-    known = db.newest_diagnoses(session)
+    known = db.diagnosed_codes(session)
     first = select(func.min(Case.id)).where(Case.rule != FOREIGN, db.is_diagnosed())
     if hidden is not None:
         first = first.where(Case.hidden == hidden)
     first = first.group_by(Case.sha256, Case.map_id, Case.policy_id)
-    cases = list(session.scalars(select(Case).where(Case.id.in_(first)).order_by(Case.id)))
-    codes = [known[case.lesion].code for case in cases]
+    wanted = select(Case).where(Case.id.in_(first)).order_by(Case.id)
+    needed = load_only(Case.lesion, Case.probabilities, Case.decision)
+    cases = list(session.scalars(wanted.options(needed)))
+    codes = [known[case.lesion] for case in cases]
     numbers = {lesion: i for i, lesion in enumerate(dict.fromkeys(c.lesion for c in cases))}
     return Evidence(
         cases,
@@ -169,7 +172,7 @@ def summarise(found: Evidence) -> Measured | None:
         ),
         brier=float(tp.metrics.brier(logits, labels)),
         nll=float(tp.metrics.nll(logits, labels)),
-        bins=_bins(p.max(axis=1), right),
+        bins=_bins(p.max(axis=1), right, lesions),
         answered=int(answered.sum()) + others,
         answered_wrong=int((answered & ~right).sum()) + others,
         melanomas=len(melanomas),
@@ -183,21 +186,24 @@ def _newest_of_each_picture(model: str) -> Any:
     return judged.group_by(Case.sha256)
 
 
-def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[dict[str, float]]:
-    """Reliability in ten bins, each with its count and the interval of its share."""
+def _bins(
+    confidence: NDArray[np.float64], right: NDArray[np.bool_], lesions: NDArray[np.int64]
+) -> list[dict[str, float]]:
+    """Reliability in ten bins, each with its count and the interval of its share, by lesion."""
     place = np.minimum((confidence * 10).astype(int), 9)
     bins = []
     for b in range(10):
         inside = place == b
         if not inside.any():
             continue
-        share, low, high = share_interval(int(right[inside].sum()), int(inside.sum()))
+        different = len(np.unique(lesions[inside]))
+        share, low, high = share_interval(right[inside].sum(), inside.sum(), different)
         bins.append(
             {
                 "low": b / 10,
                 "cases": int(inside.sum()),
                 "confidence": float(confidence[inside].mean()),
-                "accuracy": share,
+                "accuracy": float(share),
                 "accuracy_low": low,
                 "accuracy_high": high,
             }

@@ -426,12 +426,16 @@ def in_force(session: Session) -> Activation | None:
     return session.scalar(select(Activation).order_by(Activation.id.desc()).limit(1))
 
 
-def newest_diagnoses(session: Session, lesions: list[str] | None = None) -> dict[str, DiagnosisRow]:
+def newest_diagnoses(session: Session, lesions: list[str]) -> dict[str, DiagnosisRow]:
     """Return the diagnosis that holds for each lesion; one taken back is none."""
-    holding = select(DiagnosisRow).where(_holds())
-    if lesions is not None:
-        holding = holding.where(DiagnosisRow.lesion.in_(lesions))
+    holding = select(DiagnosisRow).where(_holds(), DiagnosisRow.lesion.in_(lesions))
     return {row.lesion: row for row in session.scalars(holding)}
+
+
+def diagnosed_codes(session: Session) -> dict[str, str]:
+    """Return the code of the diagnosis that holds for each lesion that has one."""
+    rows = session.execute(select(DiagnosisRow.lesion, DiagnosisRow.code).where(_holds()))
+    return {lesion: str(code) for lesion, code in rows}
 
 
 def newest(session: Session) -> tuple[int | None, int | None]:

@@ -19,11 +19,12 @@ Without a silent study, the report is of all cases.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
+from sqlalchemy.orm import load_only
 
 import temperance as tp
 from temperance_skin_lesion import clinic, monitor, weeks
@@ -122,8 +123,7 @@ class Study:
     sites: list[Group]
     cameras: list[Group]
     weeks: list[weeks.Week]
-    steps: list[Step] = field(default_factory=list)
-    measured: monitor.Measured | None = None
+    steps: list[Step]
 
 
 class Knowledge(NamedTuple):
@@ -165,10 +165,12 @@ def report(assistant: Assistant, agreement: Agreement) -> Study | None:
 def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study | None:
     with assistant.store.reading() as session:
         silent = session.scalar(select(Case.id).where(Case.hidden).limit(1)) is not None
-        known = db.newest_diagnoses(session)
+        known = db.diagnosed_codes(session)
         wanted = select(Case).where(
             Case.rule != FOREIGN, Case.hidden == silent, Case.model == assistant.model.id
         )
+        said = (Case.logits, Case.probabilities, Case.predicted, Case.decision)
+        wanted = wanted.options(load_only(Case.lesion, Case.site, Case.camera, *said))
         by_lesion: dict[str, list[Case]] = {}
         for case in session.scalars(wanted.order_by(Case.id)):
             by_lesion.setdefault(case.lesion, []).append(case)
@@ -177,12 +179,10 @@ def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study
         firsts = select(DiagnosisRow.lesion, func.min(DiagnosisRow.id).label("first"))
         rows = session.execute(firsts.group_by(DiagnosisRow.lesion))
         order = {row.lesion: row.first for row in rows}
-        measured = monitor.summarise(monitor.evidence(session, hidden=silent))
     lesions = [
-        Lesion(cases[0], cases, _label(known[name].code) if name in known else -1)
-        for name, cases in by_lesion.items()
+        Lesion(cases[0], cases, _label(known.get(name))) for name, cases in by_lesion.items()
     ]
-    others = [c for name, c in by_lesion.items() if name in known and known[name].code == OTHER]
+    others = [c for name, c in by_lesion.items() if known.get(name) == OTHER]
     # Diagnosed lesions in the order in which their diagnoses came in.
     diagnosed = sorted(
         (lesion for lesion in lesions if lesion.label >= 0), key=lambda x: order[x.first.lesion]
@@ -195,21 +195,21 @@ def _report(assistant: Assistant, active: Active, agreement: Agreement) -> Study
         (source.logits, source.labels),
         home_shares(answered, source.labels, source.lesions),
     )
+    everything = _group("all", lesions, knowledge)
     return Study(
         silent=silent,
         mix_stated=knowledge.prior is not None,
         other=len(others),
         other_answered=sum(not all(c.decision == "refer" for c in cases) for cases in others),
-        everything=_group("all", lesions, knowledge),
-        sites=_groups(lesions, knowledge, lambda lesion: lesion.first.site),
-        cameras=_groups(lesions, knowledge, lambda lesion: lesion.first.camera),
+        everything=everything,
+        sites=_groups(everything, lesions, knowledge, lambda lesion: lesion.first.site),
+        cameras=_groups(everything, lesions, knowledge, lambda lesion: lesion.first.camera),
         weeks=weeks.by_week(assistant, agreement, hidden=silent),
         steps=[
             Step(n, estimate(lesions, diagnosed[:n], knowledge), measured_shares(diagnosed[:n]))
             for n in LABELS
             if n <= len(diagnosed)
         ],
-        measured=measured,
     )
 
 
@@ -218,10 +218,18 @@ def _label(code: str | None) -> int:
 
 
 def _groups(
-    lesions: Sequence[Lesion], knowledge: Knowledge, key: Callable[[Lesion], str]
+    everything: Group,
+    lesions: Sequence[Lesion],
+    knowledge: Knowledge,
+    key: Callable[[Lesion], str],
 ) -> list[Group]:
-    names = sorted({key(lesion) for lesion in lesions} - {""})
-    return [_group(name, [x for x in lesions if key(x) == name], knowledge) for name in names]
+    """Estimate and measure each group by itself; where there is one only, it is everything."""
+    by_name: dict[str, list[Lesion]] = {}
+    for lesion in lesions:
+        by_name.setdefault(key(lesion), []).append(lesion)
+    if len(by_name) == 1:
+        return [replace(everything, name=name) for name in by_name if name]
+    return [_group(name, mine, knowledge) for name, mine in sorted(by_name.items()) if name]
 
 
 def _group(name: str, lesions: Sequence[Lesion], knowledge: Knowledge) -> Group:

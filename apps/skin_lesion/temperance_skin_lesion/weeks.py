@@ -50,7 +50,7 @@ LEAST = 30
 """Lesions from which it is an alarm that nothing can be estimated of a week."""
 
 TO_DIAGNOSE = 5
-CHECKED_EVERY = 600.0
+CHECKED_EVERY = 60.0
 """Seconds for which the worklist repeats what it knows of the alarms."""
 
 Interval = tuple[float, float, float]
@@ -121,13 +121,18 @@ def _by_week(assistant: Assistant, active: Active, gap: float, hidden: bool | No
 
 
 def ringing(assistant: Assistant, agreement: Agreement) -> Week | None:
-    """Return the newest week if it rings; looked up at most once in `CHECKED_EVERY` seconds."""
+    """Return the newest week if it rings; looked up at most once in `CHECKED_EVERY` seconds.
+
+    What comes into force is looked up at once.
+    """
 
     def newest() -> Week | None:
         weeks = by_week(assistant, agreement)
         return weeks[0] if weeks and weeks[0].alarms else None
 
-    return assistant.remember(("ringing", time.monotonic() // CHECKED_EVERY), newest)
+    with assistant.store.reading() as session:
+        active = assistant.active(session).activation
+    return assistant.remember(("ringing", active, time.monotonic() // CHECKED_EVERY), newest)
 
 
 def watch(
@@ -207,24 +212,17 @@ def _seen(session: Session, active: Active, *, hidden: bool | None) -> list[Seen
     )
     if hidden is not None:
         first = first.where(Case.hidden == hidden)
-    rows = session.scalars(
-        select(Case)
+    columns = (Case.id, Case.created, Case.logits, Case.site, Case.camera, Case.hidden, Case.lesion)
+    rows = session.execute(
+        select(*columns)
         .where(Case.id.in_(first.group_by(Case.lesion)), Case.created >= since.isoformat())
         .order_by(Case.created, Case.id)
-    ).all()
-    known = db.newest_diagnoses(session)
-    labels = {name: CODES.index(row.code) for name, row in known.items() if row.code in CODES}
+    )
+    known = db.diagnosed_codes(session)
+    labels = {name: CODES.index(code) for name, code in known.items() if code in CODES}
     return [
-        Seen(
-            case=case.id,
-            created=case.created,
-            logits=case.logits,
-            site=case.site,
-            camera=case.camera,
-            hidden=case.hidden,
-            label=labels.get(case.lesion, -1) if case.hidden else -1,
-        )
-        for case in rows
+        Seen(*facts, hidden, labels.get(lesion, -1) if hidden else -1)
+        for *facts, hidden, lesion in rows
     ]
 
 

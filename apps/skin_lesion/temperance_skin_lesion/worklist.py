@@ -46,8 +46,11 @@ class Worklist(Filter):
 
 def cases(session: Session, wanted: Filter, limit: int) -> list[Case]:
     """Return one page of cases."""
-    ordered = _chosen(wanted).order_by(*_key(wanted))
-    return list(session.scalars(ordered.limit(limit).offset((wanted.page - 1) * limit)))
+    # Numbers are sorted first: whole cases are long.
+    ordered = _chosen(wanted, Case.id).order_by(*_key(wanted))
+    page = ordered.limit(limit).offset((wanted.page - 1) * limit)
+    found = select(Case).where(Case.id.in_(page.scalar_subquery())).order_by(*_key(wanted))
+    return list(session.scalars(found))
 
 
 def total(session: Session, wanted: Filter) -> int:

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 
+import httpx
 import numpy as np
 import pytest
 
@@ -50,6 +51,17 @@ def test_bad_files_do_not_keep_good_ones_back(client, lesions, as_files):
         "lesion2.jpg",
         "lesion3.jpg",
     ]
+
+
+def test_what_is_kept_is_what_was_sent(serve, settings, lesions, as_files):
+    """Files are read a second time to be kept; one between them is not taken."""
+    contents = [*lesions(2), b"nothing", *lesions(1, first=2)]
+    keeping = settings.model_copy(update={"keep_images": True})
+    with serve(keeping) as address, httpx.Client(base_url=address, timeout=60) as client:
+        assert len(client.post("/api/v1/predict", files=as_files(contents)).json()["cases"]) == 3
+        for number, content in zip((1, 2, 3), lesions(3), strict=True):
+            assert client.get(f"/api/v1/cases/{number}/picture").content == content
+    assert len(list(keeping.images.iterdir())) == 3
 
 
 def test_two_hundred_files_are_taken_at_once_and_no_more(client, lesions, as_files):

@@ -217,6 +217,10 @@ def test_a_thousand_files_can_be_dropped_and_are_counted_right(desktop, lesions)
     expect(desktop.get_by_role("alert").first).to_contain_text(
         "1003 files were dropped; the first 1000"
     )
+    shown = desktop.locator("article.case:not([hidden])")
+    expect(shown).to_have_count(25)
+    desktop.get_by_role("button", name="Show all 40").click()
+    expect(shown).to_have_count(40)
     desktop.get_by_role("link", name="Open the worklist").click()
     expect(desktop.locator(".counts .value").first).to_be_visible()
     expect(desktop.get_by_text("40 cases, page 1 of 2")).to_be_visible()
@@ -350,6 +354,34 @@ def test_diagnoses_are_entered_by_single_keys(desktop, address, lesions):
     expect(desktop.locator("tbody tr")).to_have_count(2)
     expect(desktop.locator("tbody tr").first).to_contain_text("Melanoma follow-up")
     look(desktop, "worklist-diagnosed")
+
+
+def test_what_is_pressed_while_the_next_case_is_on_its_way_is_not_entered_here(
+    desktop, address, lesions
+):
+    """On a slow line, the keys for the next case came to the former one and changed its diagnosis.
+
+    Playwright waits for a page on its way, so that a script of the page presses the keys.
+    """
+    judged(address, lesions(3))
+    press = """keys => { for (const key of keys) {
+        const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+        (document.activeElement || document.body).dispatchEvent(event);
+    } }"""
+    for case, keys in (
+        ("3", ["2", "h", "Enter", "1", "h", "Enter"]),
+        ("1", ["p", "1", "h", "Enter"]),
+    ):
+        desktop.goto(f"/cases/{case}?order=newest")
+        expect(desktop.locator("[data-keys]")).to_be_visible()
+        desktop.evaluate(press, keys)
+        expect(desktop.get_by_role("heading", level=1)).to_contain_text("Case 2")
+    desktop.goto("/cases/3")
+    expect(desktop.locator(".history li")).to_have_count(1)
+    expect(desktop.locator(".history")).to_contain_text("Melanocytic nevus, histology")
+    for case in (1, 2):
+        desktop.goto(f"/cases/{case}")
+        expect(desktop.locator(".history")).to_have_count(0)
 
 
 def test_the_search_and_its_filter_survive_saving(page, address, lesions):

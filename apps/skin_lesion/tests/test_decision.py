@@ -10,7 +10,15 @@ from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 
 from temperance_skin_lesion.classes import CLASSES, CODES, MALIGNANT, MELANOMA
-from temperance_skin_lesion.decision import RULES, URGENCIES, Costs, Policy, decide, examine
+from temperance_skin_lesion.decision import (
+    RULES,
+    URGENCIES,
+    Costs,
+    Policy,
+    decide,
+    examine,
+    urgency_reasons,
+)
 
 shares = st.floats(0, 1)
 pairs = st.tuples(shares, shares).map(sorted)
@@ -100,6 +108,13 @@ def test_many_cases_are_decided_as_one_by_one(p, policy):
 )
 def test_urgency_follows_melanoma_then_malignancy(p, urgency):
     assert decide(p, Policy()).urgency == urgency
+
+
+@given(probabilities, policies, st.booleans())
+def test_an_urgency_is_told_with_its_reasons(p, policy, dark):
+    found = examine(p[None], policy, dark=np.array([dark])).urgency[0]
+    told = {word: urgency_reasons(p, policy, word, dark=dark) for word in URGENCIES[:2]}
+    assert URGENCIES[found] == next((word for word, said in told.items() if said), "routine")
 
 
 @given(probabilities, policies)

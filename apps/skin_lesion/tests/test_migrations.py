@@ -53,7 +53,9 @@ def test_nothing_of_an_older_record_is_lost(old, model):
         assert [row.status for row in session.scalars(select(MapRow))] == ["accepted", "refused"]
         assert session.get(Case, 6).repeats == 1
         assert session.get(Case, 7).urgency == "retake"
-        newest = db.newest_diagnoses(session)
+        newest = db.newest_diagnoses(
+            session, [case.lesion for case in session.scalars(select(Case))]
+        )
         assert newest[session.get(Case, 1).lesion].code == "nv"  # the same picture as case 6
     assert audit.verify_record(store).problems == []
     entry = json.loads(next(iter(audit.lines(store))))

@@ -117,12 +117,12 @@ def test_rules_are_previewed_proposed_and_accepted(browser):
 @pytest.mark.parametrize(
     ("form", "word"),
     [
-        ({"threshold": "2"}, "threshold: Input should be less than or equal to 1."),
+        ({"threshold": "2"}, "“An answer needs”: Input should be less than or equal to 1."),
         ({"threshold": "nan"}, "finite"),
         ({"threshold": "x"}, "valid number"),
         (
             {"threshold": "0.9", "melanoma_threshold": "0.1"},
-            ">melanoma_threshold must not be below threshold. Got 0.1 and 0.9.<",
+            ">“The answer melanoma needs” must not be below “An answer needs”. Got 0.1 and 0.9.<",
         ),
     ],
 )

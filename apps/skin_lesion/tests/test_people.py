@@ -193,11 +193,11 @@ def test_roles_may_do_what_they_may(staffed, lesions, as_files):
 
 def test_every_operation_asks_for_its_role(staffed):
     """Of the application's own list of routes, so that none is forgotten."""
-    from temperance_skin_lesion.web import api, pages
+    from temperance_skin_lesion.web import api, login, pages
 
     routes = [
         (method, route.path.replace("{place}", "rules").replace("{verb}", "accept"))
-        for router in (api.router, pages.router)
+        for router in (api.router, login.router, pages.router)
         for route in router.routes
         for method in route.methods
     ]
@@ -389,6 +389,32 @@ def forged_anew(lines, change):
         else:
             out.append(line)
     return out
+
+
+def test_the_audit_page_finds_decisions_among_many_diagnoses(busy):
+    busy.headers["Accept"] = "text/html"
+
+    def kinds(about):
+        page = busy.get(f"/audit{about}").text
+        return set(re.findall(r'data-label="What">([a-z ]+)<', page))
+
+    everything = kinds("")
+    decisions, diagnoses, pictures = (
+        kinds(f"?about={about}") for about in ("decisions", "diagnoses", "pictures")
+    )
+    assert decisions == {"set up", "rules proposed", "rules accepted"}
+    assert (diagnoses, pictures) == ({"diagnosis"}, {"judged"})
+    assert decisions | diagnoses | pictures == everything
+    assert "There is no such entry" in busy.get("/audit?about=accounts").text
+    assert busy.get("/audit?about=x").status_code == 422
+
+
+def test_an_entry_that_is_missing_is_named_and_no_other(busy):
+    lines = exported(busy)
+    found = audit.verify(lines[:3] + lines[4:]).problems
+    assert [text for text in found if "is missing" in text] == [
+        "Entry 4 is missing; entry 5 stands in its place."
+    ]
 
 
 def test_an_export_is_whole_although_others_go_on_working(busy, assistant, lesions, as_files):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.stats import binom
 
 from temperance_skin_lesion import study, web
@@ -217,6 +219,16 @@ def test_one_picture_that_was_answered_wrongly_misses_the_melanoma(assistant, le
     assert report.everything.estimated.verdict == "refused"  # one lesion says nothing
     assert report.everything.measured.sensitivity[0] == 0
     assert report.everything.measured.referral[0] == 1
+
+
+@pytest.mark.slow
+def test_the_numbers_in_the_pictures_of_the_manual_are_those_of_today(monkeypatch):
+    """Where it fails, run lab/pages/make_assistant_pictures.py and look at the pictures."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "lab" / "pages")
+    script = importlib.import_module("make_assistant_pictures")
+    for path, text in script.shown().items():
+        with Image.open(path) as picture:
+            assert picture.text["Description"] == text
 
 
 def test_what_the_page_says_of_held_out_clinics_is_on_record():

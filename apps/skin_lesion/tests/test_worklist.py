@@ -166,8 +166,10 @@ def test_silent_mode_hides_what_was_said_until_the_diagnosis(serve, settings, le
         hidden = ("malignant", "urgency", "decision", "predicted", "probabilities", "why", "rules")
         assert case["hidden"]
         assert all(case[name] is None for name in hidden)
+        assert case["quality"] == {}  # a blurred picture is one to be taken again
         pages = [shown, client.get("/worklist").text, client.get("/cases/1").text]
         pages += [client.get(f"/api/v1/cases/export?format={f}").text for f in ("csv", "jsonl")]
+        assert '<span class="value">0</span> urgent' not in pages[1]  # nobody knows
         for page in pages:
             assert "elanoma is" not in page
             assert "Most probable:" not in page
@@ -180,3 +182,4 @@ def test_silent_mode_hides_what_was_said_until_the_diagnosis(serve, settings, le
             query = f"?state=diagnosed&{name}={revealed[name]}"
             assert listed(client.get(f"/worklist{query}").text) == [1]
         assert all(revealed[name] is not None for name in hidden)
+        assert revealed["quality"]["sharpness"] > 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 
 PATIENT = 1 << 30  # bytes that a file may grow to without being asked why
 EXPANSION = 100  # times its own size that a larger file may grow to; logits shrink 2 to 10 times
@@ -116,7 +116,7 @@ def walked(path: Path) -> Generator[tuple[Path, list[str], list[str]]]:
 
 def shown_path(path: object) -> str:
     """Return a path in quotes, whatever its bytes are."""
-    return ascii(str(path)) if isinstance(path, Path) else ascii(path)
+    return ascii(str(path)) if isinstance(path, (str, Path)) else shown(path)
 
 
 def ascii_words(text: str) -> str:

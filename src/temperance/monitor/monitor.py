@@ -19,6 +19,7 @@ from temperance._core.checks import (
     InputError,
     check_classes,
     check_number,
+    check_order,
     check_same_classes,
     shown,
 )
@@ -35,11 +36,10 @@ from temperance.io import artefact
 from temperance.io.npy import unpack_npz
 from temperance.maps import IDENTITY, Map
 from temperance.monitor import export, state
-from temperance.monitor.alarms import Alarm, Limits
+from temperance.monitor.alarms import Alarm, Limits, Timeline
 from temperance.monitor.change import Ranks
 from temperance.monitor.reference import Reference
-from temperance.monitor.state import Record
-from temperance.monitor.timeline import Timeline, instant, moment, place_of
+from temperance.monitor.state import Record, instant, moment, place_of
 from temperance.monitor.window import MOST_NAMED, SHARED, Window, describe, interval, restored, slim
 
 MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them
@@ -188,6 +188,7 @@ class Monitor:
             return self._add_labels(when, labelled)
         rows = as_rows(logits)
         check_same_classes(rows.n_classes, len(self.classes), "logits")
+        check_order(logits, self.classes, "logits")
         columns = _columns(segments, rows.n)
         drawn = draw_rows(rows, np.random.default_rng(0))
         z = to_numpy(drawn.logits)
@@ -241,6 +242,9 @@ class Monitor:
             for column, values in columns.items()
             for value in np.unique(values[drawn])
         }
+        if len(found) < sum(len(np.unique(values[drawn])) for values in columns.values()):
+            msg = "segments must differ in column or value. Got two that are both written"
+            raise InputError(f"{msg} column=value alike: leave '=' out of the name of a column.")
         if len(found) > MOST_SEGMENTS:
             msg = f"segments must have at most {MOST_SEGMENTS} values in a window. Got {len(found)}"
             raise InputError(f"{msg}: join rare values, or cut numbers into ranges.")

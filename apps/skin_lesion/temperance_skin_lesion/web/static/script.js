@@ -9,6 +9,7 @@ const REQUEST_FILES = 8;
 const REQUEST_BYTES = 30 * 2 ** 20;
 const FINAL = [401, 403, 500, 507]; // nothing that is sent afterwards would fare better
 const MOST_PROBLEMS = 5;
+const MOST_SHOWN = 25;
 
 /** Groups of files that are small enough for one request each. */
 function* parts(files) {
@@ -28,7 +29,7 @@ function* parts(files) {
 /** Ask the server; on failure, throw a sentence: its own where it gave one. */
 async function ask(address, options) {
   const response = await fetch(address, options).catch(() => {
-    throw Object.assign(new Error("The server does not answer."), { final: true });
+    throw Object.assign(new Error("The server does not answer."), { final: true, unanswered: true });
   });
   if (response.ok) return response;
   const said = await response.json().catch(() => ({})); // not JSON: the number has to do
@@ -83,9 +84,23 @@ function predictPage(form) {
   const meter = document.querySelector("[data-meter]");
   const results = document.querySelector("[data-results]");
   const batch = document.querySelector("[data-batch]");
+  const more = document.querySelector("[data-more]");
   let busy = false;
 
   const cards = () => [...results.querySelectorAll("article.case")];
+
+  /** The first are shown; the rest waits behind a button, as a page of a thousand helps nobody. */
+  function shorten() {
+    cards().forEach((card, i) => { card.hidden = i >= MOST_SHOWN; });
+    more.textContent = `Show all ${cards().length}`;
+    more.hidden = cards().length <= MOST_SHOWN;
+  }
+
+  /** How long the rest takes, from the time of what is done. */
+  function timeLeft(started, done, all) {
+    const seconds = (performance.now() - started) / 1000 / done * (all - done);
+    return done === 0 || seconds < 5 ? "" : seconds < 90 ? ` About ${Math.ceil(seconds / 5) * 5} s left.` : ` About ${Math.round(seconds / 60)} minutes left.`;
+  }
 
   /** The most urgent first, and of those the most probably malignant. */
   function sort() {
@@ -116,7 +131,10 @@ function predictPage(form) {
       return cell;
     }));
     batch.hidden = false;
-    return `${stopped ? "Stopped" : "Done"}: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
+    const hidden = count("urgency", "hidden"), end = stopped ? "Stopped" : "Done";
+    batch.querySelector("table").hidden = hidden > 0;
+    if (hidden) return `${end}: ${found.length} judged, hidden until their diagnoses are entered, ${notTaken} not taken.`;
+    return `${end}: ${found.length} judged, ${numbers[4]} answered, ${numbers[5]} referred, ${notTaken} not taken.`;
   }
 
   async function judge(files) {
@@ -135,18 +153,21 @@ function predictPage(form) {
     meter.hidden = false;
     meter.max = good.length || 1;
     let done = 0, stopped = false;
+    const started = performance.now();
     for (const part of parts(good)) {
       meter.value = done;
-      progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…`;
+      progress.textContent = `Looking at ${done + 1}–${done + part.length} of ${good.length}…${timeLeft(started, done, good.length)}`;
       try {
         const response = await send("/", part, { "X-Fragment": "1" }, fields);
         const before = cards().length;
         results.insertAdjacentHTML("beforeend", await response.text());
         notTaken += part.length - (cards().length - before);
+        shorten();
       } catch (error) {
         if (error.final) {
           const left = good.length - done;
-          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}`);
+          const doubt = error.unanswered ? ` Whether the first ${part.length} of them are on record, the worklist tells.` : "";
+          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}${doubt}`);
           notTaken += left;
           stopped = true;
           break;
@@ -157,6 +178,7 @@ function predictPage(form) {
       done += part.length;
     }
     sort();
+    shorten();
     fold();
     results.prepend(...ofAll.map(problem));
     meter.hidden = true;
@@ -174,6 +196,10 @@ function predictPage(form) {
     link.download = "batch.csv";
     link.click();
     URL.revokeObjectURL(link.href);
+  });
+  more.addEventListener("click", () => {
+    for (const card of cards()) card.hidden = false;
+    more.hidden = true;
   });
   button.hidden = !input.files.length; // files may have been chosen before the script came
   input.addEventListener("change", () => judge(input.files));
@@ -303,8 +329,12 @@ function policyForm(form) {
   if ([...form.querySelectorAll("input")].some((field) => field.value !== field.defaultValue)) preview();
 }
 
-/** Whether keys are meant for the page rather than for a field. */
+/** Whether the page is being left: what is pressed now is meant for the page that is on its way. */
+let leaving = false;
+
+/** Whether keys are meant for something else than the page: for a field, or for the next page. */
 function typing(event) {
+  if (leaving) return true;
   const field = event.target.closest("input, select, textarea, summary");
   return event.ctrlKey || event.metaKey || event.altKey || (field && !["radio", "checkbox"].includes(field.type));
 }
@@ -374,12 +404,22 @@ function busyForm(form) {
   });
 }
 
-/** Say that a page is on its way, where it takes longer than a moment. */
-function sayLoading() {
+/** Leave a page once: no form is sent twice, and what takes longer than a moment is said. */
+function leaveOnce() {
   const line = document.querySelector("[data-loading]");
   let waiting = 0;
-  window.addEventListener("beforeunload", () => { waiting = setTimeout(() => { line.hidden = false; }, 400); });
-  window.addEventListener("pageshow", () => { clearTimeout(waiting); line.hidden = true; });
+  const stay = () => { clearTimeout(waiting); leaving = false; line.hidden = true; };
+  document.addEventListener("submit", (event) => {
+    if (event.defaultPrevented) return;
+    if (leaving) event.preventDefault();
+    leaving = true;
+  });
+  window.addEventListener("beforeunload", () => {
+    leaving = true;
+    waiting = setTimeout(() => { line.hidden = false; }, 400);
+  });
+  window.addEventListener("pageshow", stay);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") stay(); }); // stops the browser too
 }
 
 /** Show times in the time of this browser and name its zone; the record and the exports are in UTC. */
@@ -396,7 +436,7 @@ function localTimes(within = document) {
 }
 
 localTimes();
-sayLoading();
+leaveOnce();
 document.querySelectorAll("[data-drop]").forEach(predictPage);
 document.querySelectorAll("[data-mix]").forEach(mixFields);
 document.querySelectorAll("[data-survey]").forEach(surveyForm);
@@ -404,4 +444,4 @@ document.querySelectorAll("[data-policy]").forEach(policyForm);
 document.querySelectorAll("[data-diagnose]").forEach(diagnoseForm);
 document.querySelectorAll("[data-zoom]").forEach(zoomPicture);
 document.querySelectorAll("[data-worklist]").forEach(worklistKeys);
-document.querySelectorAll("[data-reprior], .aside").forEach(busyForm);
+document.querySelectorAll("[data-reprior], form.aside").forEach(busyForm);
