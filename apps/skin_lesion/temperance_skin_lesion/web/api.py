@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agreed", "Approver", "Clinician", "Key", "Service", "read_files", "router"]
 
-router = APIRouter(prefix="/api/v1")
+router = APIRouter(prefix="/api/v1", responses={n: PROBLEMS[n] for n in (400, 401, 422)})
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
 
