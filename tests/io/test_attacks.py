@@ -300,8 +300,10 @@ def strange(rows):
     os.mkfifo(rows / "pipe")
     places = {"pipe": rows / "pipe", "zero": "/dev/zero", "random": "/dev/urandom"}
     for name, place in places.items():
-        for ending in (".json", ".npz", ".npy", ".csv", ".parquet", ".safetensors"):
+        for ending in (".json", ".html", *formats.FORMATS):
             (rows / f"{name}{ending}").symlink_to(place)
+    tp.Monitor((Z, np.arange(300) % 3)).save(rows / "rows.jsonl")
+    tp.calibrate(Z, np.full(3, 1 / 3)).save(rows / "cal.json")
     return rows
 
 
@@ -325,6 +327,20 @@ ARGUMENTS = [
     ["monitor", "start", "state.jsonl", "--source", "{}.npz"],
     ["monitor", "show", "{}.json"],
     ["monitor", "add", "{}.json", "rows.npz"],
+    ["monitor", "add", "rows.jsonl", "{}.csv"],
+    ["monitor", "add", "rows.jsonl", "--labelled", "{}.npy"],
+    ["monitor", "merge", "rows.jsonl", "{}.json"],
+    ["report", "cal.json", "--labelled", "{}.npz", "--out", "r.html"],
+]
+OUTPUTS = [
+    ["calibrate", "rows.npz", "--prior", "uniform", "--out", "{}.json"],
+    ["calibrate", "rows.npz", "--prior", "uniform", "--report", "{}.html"],
+    ["fit", "rows.npz", "--out", "{}.safetensors"],
+    *(["apply", "rows.npz", "--map", "map.json", "--out", f"{{}}{e}"] for e in formats.FORMATS),
+    ["report", "cal.json", "--out", "{}.html"],
+    ["monitor", "start", "{}.json", "--source", "rows.npz"],
+    ["monitor", "report", "rows.jsonl", "--out", "{}.html"],
+    ["monitor", "propose", "rows.jsonl", "--out", "{}.json"],
 ]
 
 
@@ -338,7 +354,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         "        assert main([a.format(name) for a in arguments]) == 2, (arguments, name)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(ARGUMENTS)],
+        [sys.executable, "-c", code, json.dumps(ARGUMENTS + OUTPUTS)],
         check=False,
         capture_output=True,
         text=True,
@@ -346,7 +362,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         cwd=strange,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("\n") == 3 * len(ARGUMENTS)
+    assert done.stderr.count("\n") == 3 * len(ARGUMENTS + OUTPUTS)
     assert done.stderr.count("save what it holds to a file first") == 3 * len(ARGUMENTS)
     assert not (strange / "m.json").exists()
 

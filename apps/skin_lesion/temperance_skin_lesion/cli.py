@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temperance_skin_lesion.agreement import Agreement
-from temperance_skin_lesion.intake import MAX_BYTES, PictureError, read
+from temperance_skin_lesion.intake import PictureError, read_file
 from temperance_skin_lesion.settings import Settings, data_home
 from temperance_skin_lesion.store import private_directory
 
@@ -295,7 +295,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
     for path in files_in(arguments.images):
         try:
             with path.open("rb") as file:
-                pictures.append(read(file.read(MAX_BYTES + 1), path.name))
+                pictures.append(read_file(file, path.name))
         except (PictureError, OSError) as error:
             problems.append(str(error))
     cases = []

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agreed", "Approver", "Clinician", "Key", "Service", "read_files", "router"]
 
-router = APIRouter(prefix="/api/v1")
+router = APIRouter(prefix="/api/v1", responses={n: PROBLEMS[n] for n in (400, 401, 422)})
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
 
@@ -107,9 +107,7 @@ def read_files(
     pictures, taken, problems = [], [], []
     for file in files:
         try:
-            # One byte beyond the limit is enough to know.
-            content = file.file.read(intake.MAX_BYTES + 1)
-            pictures.append(intake.read(content, file.filename or ""))
+            pictures.append(intake.read_file(file.file, file.filename or ""))
             taken.append(file)
         except intake.PictureError as error:
             problems.append(Problem(detail=str(error)))

@@ -425,21 +425,20 @@ def policy_page(
     )
 
 
-@router.post("/{place}/{number}/{verb}")
+@router.post("/calibrations/{number}/{verb}")
+@router.post("/rules/{number}/{verb}")
 def decide(
+    request: Request,
     assistant: Service,
     user: Approver,
     agreement: Agreed,
-    place: Literal["calibrations", "rules"],
     number: Key,
     verb: Literal["accept", "reject", "restore"],
     seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
 ) -> Response:
     """Accept, reject or restore a calibration or rules."""
-    kind, back = {
-        "calibrations": (clinic.MAPS, "/clinic"),
-        "rules": (policies.POLICIES, "/rules"),
-    }[place]
+    rules = request.url.path.startswith("/rules/")
+    kind, back = (policies.POLICIES, "/rules") if rules else (clinic.MAPS, "/clinic")
     if verb == "reject":
         changes.reject(assistant, kind, number, by=user.name)
     else:
