@@ -170,7 +170,11 @@ def _profile(problem: Problem) -> Source | None:
 def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     problem, source = evidence.problem, evidence.source
     plausible, judged = evidence.plausible, evidence.judgement
-    used, method = _use(problem, source, plausible)
+    used, method = BiasAt(1.0, np.zeros(problem.n_classes)), "identity"
+    if plausible is not None:
+        used, method = plausible.centre, "matched" if problem.labelled is None else "labelled"
+    elif source is not None and source.identified:
+        used, method = used._replace(temperature=source.temperature), "source temperature"
     details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
     intervals: dict[str, Any] = {"temperature": Interval(*[used.temperature] * 3)}
     if judged is not None:
@@ -183,17 +187,6 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
         _problem=problem,
         **intervals,
     )
-
-
-def _use(
-    problem: Problem, source: Source | None, plausible: Plausible | None
-) -> tuple[BiasAt, str]:
-    """Return the map to use and what it is called."""
-    if plausible is not None:
-        return plausible.centre, "matched" if problem.labelled is None else "labelled"
-    known = source is not None and source.identified
-    t = source.temperature if source is not None and known else 1.0
-    return BiasAt(t, np.zeros(problem.n_classes)), "source temperature" if known else "identity"
 
 
 def _as_map(problem: Problem, used: BiasAt) -> Map:

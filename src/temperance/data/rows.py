@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, final
+from typing import Any, NamedTuple, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +27,6 @@ ROWS_PER_RELEASE = 16  # rows of a sample that are read before their pages are g
 Totals = tuple[Any, ...]
 S = TypeVar("S")
 """Sum of a statistic: anything with ``+``, or a tuple, which is added entry by entry."""
-
-
-class Validity(Protocol):
-    """Sums that are not valid where a value was not finite, or too large to compute with."""
-
-    @property
-    def are_valid(self) -> bool:
-        """Whether all values were fit to compute with."""
-        ...
-
-
-V = TypeVar("V", bound=Validity)
 
 
 class Block(NamedTuple):
@@ -166,8 +154,8 @@ class Rows(ABC):
         self.passes += 1
         return total
 
-    def reduce_with_validity(self, statistic: Callable[[Block], V], per_call: int) -> V:
-        """Return the sum of a statistic that finds out whether all values were finite.
+    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
+        """Return a sum whose ``are_valid`` tells whether all values were fit to compute with.
 
         Rows in memory look for NaN and infinity themselves only where they were not. A statistic
         that makes few copies may read several blocks in one call.
@@ -337,13 +325,13 @@ class ArrayRows(Rows):
             yield whole if size >= n else whole.pick(slice(start, start + size))
             release(self.logits)
 
-    def reduce_with_validity(self, statistic: Callable[[Block], V], per_call: int) -> V:
+    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
         """Check the values only where the sum of the statistic is not valid."""
         if not self._checked:
             # Of several things that are wrong the values come first.
             with suppress(checks.InputError), np.errstate(all="ignore"):
                 totals = self._sum(statistic, self.blocks(per_call, values=False))
-                if totals.are_valid:
+                if cast("Any", totals).are_valid:
                     self._checked = True
                     return totals
         return self._sum(statistic, self.blocks(per_call))

@@ -240,35 +240,34 @@ def _labelled_rows(
         msg = f"y must have one label for each of the {len(logits)} rows. Got {len(labels)}."
         raise InputError(msg)
     marks = UNLABELLED - set(classes.tolist())
-    known = np.array([label not in marks for label in labels], dtype=bool)
-    if not known.any():
+    known = [row for row, label in enumerate(labels) if label not in marks]
+    if not known:
         return None
-    columns = _as_columns(labels, classes, "y", known)
-    return logits[known], columns[known]
-
-
-def _labels(y: Any) -> list[Any]:
-    """Return labels as they are; what no dictionary can hold, such as a list, as its text."""
-    given = np.asarray(y, dtype=object).reshape(-1).tolist()
-    return [one if isinstance(one, Hashable) else shown(one) for one in given]
+    return logits[known], _as_columns([labels[row] for row in known], classes, "y", known)
 
 
 def _as_columns(
     y: Any,
     classes: NDArray[Any],
     name: str = "source labels",
-    known: NDArray[np.bool_] | None = None,
+    rows: list[int] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the column of each label; -1 where it is not known."""
+    """Return the column of each label; ``rows`` are the numbers of those that have one."""
     labels = _labels(y)
     column = {label: k for k, label in enumerate(classes.tolist())}
-    if known is not None:
-        column |= {labels[i]: -1 for i in np.flatnonzero(~known)}
     strange = next((i for i, label in enumerate(labels) if label not in column), None)
     if strange is not None:
-        unlabelled = "" if known is None else " Without a label it holds -1."
+        row, way_out = strange, ""
+        if rows is not None:
+            row, way_out = rows[strange], " Without a label it holds -1."
         raise InputError(
-            f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
-            f"holds {shown(labels[strange])}.{unlabelled}"
+            f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {row} "
+            f"holds {shown(labels[strange])}.{way_out}"
         )
     return np.array([column[label] for label in labels], dtype=np.int64)
+
+
+def _labels(y: Any) -> list[Any]:
+    """Return labels as they are; what no dictionary can hold, such as a list, as its text."""
+    given = np.asarray(y, dtype=object).reshape(-1).tolist()
+    return [one if isinstance(one, Hashable) else shown(one) for one in given]
