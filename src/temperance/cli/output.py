@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from temperance.calibrate.result import Calibration
 from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
@@ -25,7 +27,10 @@ NUMERIC = {*"0123456789-–", ""}  # how the cells of a column of numbers begin
 def show_json(facts: Any) -> None:
     """Print facts for a program: JSON, and nothing but JSON, on stdout."""
     escaped = "utf" not in (sys.stdout.encoding or "").lower()
-    print(json.dumps(facts, indent=2, ensure_ascii=escaped, allow_nan=False))  # noqa: T201
+    text = json.dumps(
+        facts, indent=2, ensure_ascii=escaped, allow_nan=False, default=np.ndarray.tolist
+    )
+    print(text)  # noqa: T201
 
 
 def plain_help() -> Any:
