@@ -84,8 +84,8 @@ def calibrate(
     if report is None and (title is not None or model is not None):
         raise tp.InputError("--title and --model are words of the report. Add --report FILE.")
     written = [
-        inputs.Output("--out", out, inputs.ARTEFACT),
-        inputs.Output("--report", report, inputs.PAGE),
+        ("--out", out, inputs.ARTEFACT),
+        ("--report", report, inputs.PAGE),
     ]
     inputs.check_outputs(written, target, source, labelled, prior, classes, *(features or ()))
     with output.working("reading"):
@@ -161,7 +161,7 @@ def fit(
     penalty
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
-    inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
+    inputs.check_outputs([("--out", out, inputs.ARTEFACT)], val, labels, classes)
     rows = inputs.read_labelled(val, classes, labels, probabilities=probabilities)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
@@ -202,7 +202,7 @@ def apply(
         prediction and confidence. Only with this option may the new rows be probabilities.
     """
     formats.check_format(out)
-    written = inputs.Output("--out", out, tuple(formats.FORMATS))
+    written = ("--out", out, tuple(formats.FORMATS))
     inputs.check_outputs([written], new, map, classes)
     held = inputs.read_map(map)
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
@@ -298,7 +298,7 @@ def report(
     labelled
         Rows of the target that have labels now: to set what they measure beside the estimates.
     """
-    written = inputs.Output("--out", out, inputs.PAGE)
+    written = ("--out", out, inputs.PAGE)
     inputs.check_outputs([written], calibration, labelled, labels, classes)
     held = artefacts.load(calibration)
     if not isinstance(held, tp.Calibration):
