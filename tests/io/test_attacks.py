@@ -472,6 +472,13 @@ def test_a_directory_that_cannot_be_read_is_no_empty_one(tmp_path):
     assert "Permission denied" in run.stderr
 
 
+def test_a_column_whose_name_is_no_text(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table(part(0, 60) | {"note": [1] * 60}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"note", b"n\xffte"))
+    assert "t.parquet must be Parquet, but it is damaged or none ('utf-8'" in refusal(path)
+
+
 def strange_columns(n):
     """Return columns of types that are neither numbers nor text."""
     return {

@@ -375,8 +375,10 @@ def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
     """Row and class of the first value that is not finite or larger than ``bound``, if any."""
     with np.errstate(all="ignore"):  # Σ z² in the quickest way; it may overflow where no z does
         quick = is_numpy(block) and block.dtype.itemsize > 2
-        wide = block if quick else arrays.widened(block)
-        squares = float(np.vdot(wide, wide) if quick else namespace(wide).sum(wide * wide))
+        wide = block.ravel() if quick else arrays.widened(block)
+        # Not numpy.vdot: it hands arrays of a .npz file, which lie at odd places of the memory, to
+        # BLAS, whose kernels for old processors then end the process.
+        squares = float(wide.dot(wide) if quick else namespace(wide).sum(wide * wide))
     if squares <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
         return None
     values = to_numpy(block)

@@ -235,7 +235,10 @@ class ParquetBlocks:
         data = self._arrow.dataset
         with decoding(name, "Parquet"):
             schema = fragment().physical_schema
-            words = {field.name for field in schema if self._is_text(field)}
+            kinds = dict(
+                zip(schema.names, schema, strict=True)
+            )  # names that are no text raise here
+            words = {name for name, field in kinds.items() if self._is_text(field)}
             rows = fragment(dictionary_columns=words)  # a word that is repeated is held once
             return Part(name, rows, schema, rows.count_rows(), file.stat().st_size)
 
