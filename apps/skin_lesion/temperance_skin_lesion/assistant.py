@@ -396,20 +396,28 @@ def _first_cases(session: Session, hashes: list[str]) -> dict[str, int]:
 def _kept(
     directory: Path | None, pictures: Sequence[Picture], contents: Iterable[bytes]
 ) -> Iterator[None]:
-    """Keep pictures under their hashes while their cases are written; none if that fails."""
-    new: list[Path] = []
+    """Keep pictures under their hashes while their cases are written; none if that fails.
+
+    Whoever sends a picture that is there already touches it: it stays although the first fails.
+    """
+    new: dict[Path, int] = {}
     try:
         if directory is not None:
             db.private_directory(directory)
             for picture, content in zip(pictures, contents, strict=True):
                 target = directory / f"{picture.sha256}.{picture.format.lower()}"
-                if not target.exists():
-                    new.append(target)
+                if target in new:
+                    continue
+                if target.exists():
+                    target.touch()
+                else:
                     _write_private(target, content)
+                    new[target] = target.stat().st_mtime_ns
         yield
     except BaseException:
-        for path in new:  # cases that are not on record have no pictures
-            path.unlink(missing_ok=True)
+        for path, written in new.items():  # cases that are not on record have no pictures
+            if path.exists() and path.stat().st_mtime_ns == written:
+                path.unlink(missing_ok=True)
         raise
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,44 @@ def test_every_write_is_whole_or_nothing(tmp_path):
     assert {one["write"]: one["wrong"] for one in found if one["wrong"]} == {}
     assert all(one["killed"] >= 2 for one in found)
     assert all(one["full"] >= 1 for one in found)
+
+
+def test_a_picture_stays_that_somebody_else_sent_while_the_first_failed(
+    tmp_path, remembering, lesions
+):
+    from temperance_skin_lesion import intake
+    from temperance_skin_lesion.assistant import Assistant
+    from temperance_skin_lesion.store import Store
+
+    class Failing(Store):
+        """Fails in the midst of a write, during which another process has written the same."""
+
+        fails = False
+
+        @contextmanager
+        def writing(self):
+            with super().writing() as session:
+                yield session
+                if self.fails:
+                    raise OSError("disk full")
+
+    contents = lesions(2)
+    pictures = [intake.read(content, "a") for content in contents]
+    first, second = (cls(tmp_path / "assistant.sqlite3") for cls in (Failing, Store))
+    other = Assistant(remembering, second, tmp_path / "images")
+    failing = Assistant(remembering, first, tmp_path / "images")
+
+    def sent():
+        other.judge(pictures[:1], contents[:1])
+        yield from contents[1:]
+
+    first.fails = True
+    with pytest.raises(OSError, match="disk full"):
+        failing.judge(pictures, chain(contents[:1], sent()))
+    (kept,) = (tmp_path / "images").iterdir()
+    assert kept.stem == pictures[0].sha256
+    for store in (first, second):
+        store.close()
 
 
 def test_pictures_that_a_killed_process_left_are_forgotten(tmp_path, remembering, lesions):
