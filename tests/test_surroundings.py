@@ -63,6 +63,20 @@ def output(folder, code, *arguments, options=(), **environment):
     return done.stdout
 
 
+ODD = """
+place = np.zeros(Z.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(Z.shape)
+place[:] = Z
+print(tp.calibrate(place, source=(place, y)).verdict, tp.Temperature(2.0)(place).shape,
+      tp.fit_matrix(place, y, penalty=1.0).n_classes)
+"""
+
+
+def test_numbers_at_odd_places_of_the_memory(tmp_path):
+    """As a .npz file holds them; kernels for processors without AVX read whole vectors only."""
+    found = {output(tmp_path, ODD, OPENBLAS_CORETYPE=core) for core in ("Prescott", "Haswell")}
+    assert len(found) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["-O", "-OO", "-I"])
 def test_options_of_the_interpreter(expected, tmp_path, option):

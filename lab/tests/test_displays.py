@@ -42,10 +42,10 @@ def test_the_numbers_are_columns_and_the_figure_follows_the_page(name):
 
 def test_the_objective_has_its_minimum_where_uts_finds_it():
     from temperance.data import as_rows
-    from temperance.methods.uts import Shortfall, fit_weight_exponent
+    from temperance.methods.uts import Shortfall, fit_weight_exponent, log_odds
 
     rows = as_rows(Z)
-    best = fit_weight_exponent(rows, Shortfall.of(rows, PRIOR, None), "reference")
+    best = fit_weight_exponent(rows, log_odds(rows), Shortfall.of(rows, PRIOR, None), "reference")
     frame = DISPLAYS["objective"].frame()
     found = frame["inverse_w"][np.nanargmin(frame["objective"])]
     assert found == pytest.approx(best, rel=0.15)  # a grid of ten points a decade

@@ -93,7 +93,7 @@ def test_numpy_answers_where_nothing_can_be_kept(installed, tmp_path):
 def test_code_is_not_kept_where_others_can_write(monkeypatch, tmp_path, trap):
     from temperance._core import compiled_cache
 
-    place = tmp_path / "place"
+    place = tmp_path / f"temperance-{os.getuid()}"
     if trap == "link":
         (tmp_path / "real").mkdir()
         place.symlink_to(tmp_path / "real")
@@ -101,7 +101,7 @@ def test_code_is_not_kept_where_others_can_write(monkeypatch, tmp_path, trap):
         place.mkdir()
         place.chmod(0o777)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(compiled_cache, "_temporary_places", lambda: [place])
+    monkeypatch.setattr(compiled_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     (tmp_path / "file").write_bytes(b"")  # inside of which nothing can be made
     monkeypatch.setattr(compiled_cache, "__file__", str(tmp_path / "file" / "module.py"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

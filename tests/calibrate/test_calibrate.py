@@ -331,6 +331,8 @@ def test_an_interval_that_is_narrow_enough_needs_no_label(scene):
     cal = tp.calibrate(scene.target, scene.prior, scene.source)
     assert cal.labels_needed(0.99) == 0
     assert cal.labels_needed(0.05) > cal.labels_needed(0.1)
+    with pytest.raises(tp.InputError, match="width must be a finite number"):
+        cal.labels_needed(1e-300)
     with pytest.raises(tp.InputError, match="of must be"):
         cal.labels_needed(0.1, of="nll")
 

@@ -105,14 +105,14 @@ def test_the_guarantee_holds_as_often_as_stated(known):
 
 
 def test_each_predicted_class_has_a_threshold_of_its_own(scene, cal):
-    found = cal.threshold(max_error=0.2, per_class=True)
+    found = cal.thresholds(max_error=0.2)
     assert list(found) == ["0", "1", "2", "3", "4"]
     p = cal.predict_proba(scene.target)
     for name, one in found.items():
         rows = p.argmax(axis=1) == int(name)
         assert one.error.high <= 0.2
         assert one.coverage == (p.max(axis=1)[rows] >= one.confidence).mean()
-    shares = cal.threshold(coverage=0.5, per_class=True)
+    shares = cal.thresholds(coverage=0.5)
     assert all(one.coverage == pytest.approx(0.5, abs=0.01) for one in shares.values())
 
 
@@ -120,7 +120,7 @@ def test_a_class_that_is_never_predicted_has_no_threshold():
     calm = scenes.shifted(k=5, n=1000, home=3.5, signal=3.5, scale=5.0)
     z = calm.target - 1e3 * np.eye(5)[2]
     cal = tp.calibrate(z, source=calm.source)
-    assert list(cal.threshold(per_class=True)) == ["0", "1", "3", "4"]
+    assert list(cal.thresholds()) == ["0", "1", "3", "4"]
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_the_guarantees_of_all_classes_hold_together():
         cal = tp.calibrate(
             scene.target, prior=scene.prior, source=scene.source, labelled=(z[:500], y[:500])
         )
-        found = cal.threshold(max_error=0.2, per_class=True)
+        found = cal.thresholds(max_error=0.2)
         p = next(iter(found.values())).map.predict_proba(z[500:])
         of = p.argmax(axis=1)
         broken = False

@@ -150,23 +150,6 @@ def test_no_rows_at_all_are_refused():
         Nothing().reduce(moments)
 
 
-def test_labels_of_rows_that_are_read_by_another_are_not_vouched_for():
-    """What one pass finds out by the way is not taken as found out by those beside it."""
-    z, y = logits(500, 4)
-    rows = as_labelled_rows(z, np.r_[y[:-1], 9])
-    seen = []
-
-    def statistic(_):
-        with pytest.raises(tp.InputError, match="Row 499 holds 9"):
-            next(iter(rows.blocks()))
-        seen.append(rows.passes)
-        return (0.0,)
-
-    with pytest.raises(tp.InputError, match="Row 499 holds 9"):
-        rows.reduce_with_validity(statistic, lambda _: False, labels=True)
-    assert seen
-
-
 @pytest.mark.parametrize("kind", ["array", "stream"])
 @pytest.mark.parametrize(
     ("function", "got"),

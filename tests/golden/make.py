@@ -29,7 +29,7 @@ import scenes  # noqa: E402
 import simulated  # noqa: E402
 
 LONGEST = 12
-DIGITS = 11  # of a number in the record
+DIGITS = 10  # of a number in the record
 
 
 def plain(result):

@@ -228,7 +228,7 @@ def test_labels_that_do_not_fit_the_rows_are_refused(digits, model):
     with pytest.raises(tp.InputError, match="y must be classes of the estimator"):
         wrapped(model, digits).fit(digits.target, digits.truth + 1)
     some = np.where(np.arange(len(digits.truth)) < 7, -1, digits.truth).astype(object)
-    for missing in (None, np.nan, pd.NA):
+    for missing in (None, np.nan, pd.NA, {}, [1]):
         some[9] = missing
         with pytest.raises(tp.InputError, match=r"Row 9 holds .*\. Without a label it holds -1\."):
             wrapped(model, digits).fit(digits.target, some)
@@ -369,6 +369,11 @@ def test_what_is_not_a_fitted_classifier_is_refused(digits):
         wrapped(LogisticRegression(), digits).fit(digits.target)
     with pytest.raises(tp.InputError, match="one score per pair"):
         wrapped(SVC(decision_function_shape="ovo").fit(*digits.train), digits).fit(digits.target)
+    for unreal in (1j, "a"):
+        model = GaussianNB().fit(*digits.train)
+        model.decision_function = lambda x, unreal=unreal: np.full((len(x), 10), unreal)
+        with pytest.raises(tp.InputError, match="must give one real score"):
+            wrapped(model, digits).fit(digits.target)
     with pytest.raises(NotFittedError, match="if it is a classifier"):
         wrapped(OneClassSVM().fit(digits.train[0]), digits).fit(digits.target)
 

@@ -440,6 +440,12 @@ REFUSED = {
         lambda: collect_logits(Outputs(lambda z: {"a": z, "b": z}), [X]),
         "a dict with keys a, b",
     ),
+    "a step that is none": (lambda: collect_logits(Net(), [X], step=3), "must be a function"),
+    "a step without labels": (
+        lambda: collect_logits(Net(), [X], step=lambda model, x: model(x)),
+        "must return a pair. Got Tensor",
+    ),
+    "sparse": (lambda: collect_logits(Outputs(torch.Tensor.to_sparse), [X]), "hold their numbers"),
     "nothing": (lambda: collect_logits(Outputs(lambda _: None), [X]), "Got a NoneType"),
 }
 

@@ -63,6 +63,19 @@ def test_a_layer_gives_its_output_flattened(model, images, by_name):
     assert torch.equal(features, model.body[:2](x).flatten(1).detach())
 
 
+def test_a_batch_without_rows_adds_nothing(model, images):
+    x, y = images[0]
+    *_, features = collect_logits(model, [(x[:0], y[:0]), *images], features=True)
+    assert torch.equal(features, collect_logits(model, images, features=True)[2])
+
+
+def test_features_of_two_sizes_are_refused():
+    model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool1d(1), torch.nn.Linear(1, 3))
+    model = torch.nn.Sequential(torch.nn.Identity(), model)
+    with pytest.raises(tp.InputError, match="features must be of one size"):
+        collect_logits(model, [torch.ones(2, 5), torch.ones(2, 6)], features="0")
+
+
 def test_a_head_with_one_logit_has_features():
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 1))
     x = torch.randn(N, 4, generator=torch.Generator().manual_seed(1)) * 9

@@ -300,8 +300,10 @@ def strange(rows):
     os.mkfifo(rows / "pipe")
     places = {"pipe": rows / "pipe", "zero": "/dev/zero", "random": "/dev/urandom"}
     for name, place in places.items():
-        for ending in (".json", ".npz", ".npy", ".csv", ".parquet", ".safetensors"):
+        for ending in (".json", ".html", *formats.FORMATS):
             (rows / f"{name}{ending}").symlink_to(place)
+    tp.Monitor((Z, np.arange(300) % 3)).save(rows / "rows.jsonl")
+    tp.calibrate(Z, np.full(3, 1 / 3)).save(rows / "cal.json")
     return rows
 
 
@@ -325,6 +327,20 @@ ARGUMENTS = [
     ["monitor", "start", "state.jsonl", "--source", "{}.npz"],
     ["monitor", "show", "{}.json"],
     ["monitor", "add", "{}.json", "rows.npz"],
+    ["monitor", "add", "rows.jsonl", "{}.csv"],
+    ["monitor", "add", "rows.jsonl", "--labelled", "{}.npy"],
+    ["monitor", "merge", "rows.jsonl", "{}.json"],
+    ["report", "cal.json", "--labelled", "{}.npz", "--out", "r.html"],
+]
+OUTPUTS = [
+    ["calibrate", "rows.npz", "--prior", "uniform", "--out", "{}.json"],
+    ["calibrate", "rows.npz", "--prior", "uniform", "--report", "{}.html"],
+    ["fit", "rows.npz", "--out", "{}.safetensors"],
+    *(["apply", "rows.npz", "--map", "map.json", "--out", f"{{}}{e}"] for e in formats.FORMATS),
+    ["report", "cal.json", "--out", "{}.html"],
+    ["monitor", "start", "{}.json", "--source", "rows.npz"],
+    ["monitor", "report", "rows.jsonl", "--out", "{}.html"],
+    ["monitor", "propose", "rows.jsonl", "--out", "{}.json"],
 ]
 
 
@@ -338,7 +354,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         "        assert main([a.format(name) for a in arguments]) == 2, (arguments, name)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(ARGUMENTS)],
+        [sys.executable, "-c", code, json.dumps(ARGUMENTS + OUTPUTS)],
         check=False,
         capture_output=True,
         text=True,
@@ -346,7 +362,7 @@ def test_pipes_and_devices_are_refused_at_once(strange):
         cwd=strange,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("\n") == 3 * len(ARGUMENTS)
+    assert done.stderr.count("\n") == 3 * len(ARGUMENTS + OUTPUTS)
     assert done.stderr.count("save what it holds to a file first") == 3 * len(ARGUMENTS)
     assert not (strange / "m.json").exists()
 
@@ -454,6 +470,40 @@ def test_a_directory_that_cannot_be_read_is_no_empty_one(tmp_path):
     (tmp_path / "days" / "b").chmod(0o755)
     assert "InputError: a directory must be one that can be read" in run.stderr
     assert "Permission denied" in run.stderr
+
+
+def test_a_column_whose_name_is_no_text(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table(part(0, 60) | {"note": [1] * 60}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"note", b"n\xffte"))
+    assert "t.parquet must be Parquet, but it is damaged or none ('utf-8'" in refusal(path)
+
+
+def strange_columns(n):
+    """Return columns of types that are neither numbers nor text."""
+    return {
+        "lists": pa.array([[1] * (i % 3) for i in range(n)]),
+        "records": pa.array([{"a": 1}] * n),
+        "bytes": pa.array([b"\xff"] * n),
+        "no date of Python's": pa.array([2**62] * n, pa.timestamp("us")),
+        "days": pa.array(range(n), pa.date32()),
+        "nothing": pa.nulls(n),
+    }
+
+
+@pytest.mark.parametrize("kind", strange_columns(1))
+@pytest.mark.parametrize("column", ["label", "group", "note"])
+def test_columns_of_strange_types_are_carried_or_refused(capsys, rows, kind, column):
+    write_part(rows / "t.parquet", part(0, 60) | {column: strange_columns(60)[kind]})
+    for out in ("o.parquet", "o.csv", "o.npz", "o.safetensors"):
+        command = ["apply", rows / "t.parquet", "--map", rows / "map.json", "--out", rows / out]
+        code = main([*map(str, command)])
+        assert (code, (rows / out).exists()) in {(0, True), (2, False)}
+        assert capsys.readouterr().err.count("\n") == 1
+    np.savez(rows / "source.npz", logits=Z, labels=np.arange(300) % 3)
+    assert main(["monitor", "start", str(rows / "s"), "--source", str(rows / "source.npz")]) == 0
+    add = ["monitor", "add", str(rows / "s"), str(rows / "t.parquet"), "--at", "2026-11-16"]
+    assert main([*add, "--segment", column]) in {0, 1, 2}
 
 
 @pytest.mark.parametrize("column", ["label", "note"])

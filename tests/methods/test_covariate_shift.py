@@ -63,7 +63,7 @@ def test_transcal_never_sharpens():
 
 def test_features_of_another_shape_are_refused():
     z, y, x = covariate_shift(50, 0.0, 9)
-    with pytest.raises(tp.InputError, match="features must be a pair"):
+    with pytest.raises(tp.InputError, match="source features must have a row for each of 50"):
         tp.fit_cpcs(z, (z, y), features=(x, x[:10]))
-    with pytest.raises(tp.InputError, match="features must be a pair"):
+    with pytest.raises(tp.InputError, match="same number of columns"):
         tp.fit_cpcs(z, (z, y), features=(x, np.hstack([x, x])))

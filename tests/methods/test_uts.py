@@ -153,7 +153,7 @@ def test_the_search_ends_in_the_lowest_point_of_the_objective(k):
     z, q = leaning(3000, k), np.full(k, 1 / k)
     rows = as_rows(z)
     shortfall = uts.Shortfall.of(rows, q, None)
-    v = uts.fit_weight_exponent(rows, shortfall, "reference")
+    v = uts.fit_weight_exponent(rows, uts.log_odds(rows), shortfall, "reference")
     objective = uts.weight_objective(rows, shortfall, "reference")
     around = v * np.geomspace(2.0**-5, 2.0**5, 401)
     assert objective(np.array([v]))[0] <= objective(around).min() * (1 + 1e-9)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -291,6 +294,45 @@ def test_a_negative_penalty_is_refused():
     z, y = logits(50, 3)
     with pytest.raises(tp.InputError, match=r"penalty must be a finite number in \[0, 1e\+100\]"):
         tp.fit_matrix(z, y, penalty=-1.0)
+
+
+# --------------------------------------------------------------------------- many classes
+
+
+def of_every_class(k):
+    """Three rows of each of k classes."""
+    y = np.tile(np.arange(k), 3)
+    z = np.random.default_rng(0).normal(size=(len(y), k)).astype(np.float32)
+    z[np.arange(len(y)), y] += 2
+    return z, y
+
+
+@pytest.mark.slow
+def test_the_optimum_of_thousands_of_classes_meets_their_frequencies():
+    """The gradient of the biases is the mean probability less the frequency, plus the penalty's."""
+    z, y = of_every_class(2_100)
+    z[:, ::2] += 1
+    for penalty in (0, 0.01):
+        fitted = (
+            tp.fit_vector(z, y, penalty=penalty) if penalty else tp.fit_biased_temperature(z, y)
+        )
+        met = fitted.predict_proba(z.astype(np.float64)).mean(axis=0)
+        wanted = 1 / 2_100 - 2 * penalty * fitted.bias
+        np.testing.assert_allclose(met, wanted, rtol=1e-3)
+
+
+def test_thirty_thousand_classes_stay_in_bounded_memory():
+    z, y = of_every_class(10)
+    z, y = np.repeat(z, 3_000, axis=1), y * 3_000
+    tracemalloc.start()
+    fitted = tp.fit_vector(z, y, penalty=1.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(fitted.scale) == 30_000
+    assert peak < 512 << 20
+    for fit in (tp.fit_matrix, partial(tp.fit_biased_temperature, around=tp.Temperature(2.0))):
+        with pytest.raises(tp.InputError, match="at most 2,000 classes"):
+            fit(z, y)
 
 
 # ----------------------------------------------------------------------------- held-out rows

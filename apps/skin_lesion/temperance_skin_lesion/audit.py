@@ -150,12 +150,14 @@ def verify_record(store: Store) -> Verified:
 
 def _verified(entries: list[Facts], cases: dict[int, Facts], problems: list[str]) -> Verified:
     """Follow the chain, and compare the cases with it."""
-    previous = START
+    previous, expected = START, 1
     if not entries:
         problems.append("There is no entry.")
-    for number, entry in enumerate(entries, start=1):
-        if entry["id"] != number:
-            problems.append(f"Entry {number} is missing; entry {entry['id']} stands in its place.")
+    for entry in entries:
+        if entry["id"] != expected:
+            place = f"entry {entry['id']} stands in its place"
+            problems.append(f"Entry {expected} is missing; {place}.")
+        expected = entry["id"] + 1
         if entry["previous"] != previous:
             problems.append(f"Entry {entry['id']} does not follow the entry before it.")
         previous = entry["sha256"]
@@ -188,6 +190,7 @@ def _is_entry(fact: Facts) -> bool:
     """Whether an object has the names of an entry, and what its readers suppose of them."""
     return (
         set(fact) == {*COVERED, "sha256"}
+        and isinstance(fact["id"], int)
         and isinstance(fact["kind"], str)
         and isinstance(fact["about"], dict)
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temperance_skin_lesion.agreement import Agreement
-from temperance_skin_lesion.intake import MAX_BYTES, PictureError, read
+from temperance_skin_lesion.intake import PictureError, read_file
 from temperance_skin_lesion.settings import Settings, data_home
 from temperance_skin_lesion.store import private_directory
 
@@ -295,12 +295,12 @@ def run_predict(arguments: argparse.Namespace) -> int:
     for path in files_in(arguments.images):
         try:
             with path.open("rb") as file:
-                pictures.append(read(file.read(MAX_BYTES + 1), path.name))
+                pictures.append(read_file(file, path.name))
         except (PictureError, OSError) as error:
             problems.append(str(error))
     cases = []
     if pictures:
-        from temperance_skin_lesion.web.api import JudgedCase
+        from temperance_skin_lesion.web.schemas import JudgedCase
 
         judged = open_assistant(settings).judge(pictures, by=getpass.getuser())
         cases = [JudgedCase.judged(*pair) for pair in zip(judged, pictures, strict=True)]
@@ -332,7 +332,7 @@ def open_record(arguments: argparse.Namespace) -> Store:
 def run_export(arguments: argparse.Namespace) -> int:
     """Write the log; the model is not needed."""
     from temperance_skin_lesion import audit
-    from temperance_skin_lesion.web.api import csv_lines, json_lines
+    from temperance_skin_lesion.web.export import csv_lines, json_lines
 
     ways = {"csv": csv_lines, "jsonl": json_lines, "audit": audit.lines}
     for line in ways[arguments.format](open_record(arguments)):

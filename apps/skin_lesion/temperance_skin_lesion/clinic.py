@@ -261,7 +261,7 @@ def _missed(
     source = assistant.model.source
     known = judged_with(row, source.logits, source.views)
     expected = None if here is None else thresholds.expected(here, policy)
-    return thresholds.measured(known, source.labels, policy), expected
+    return thresholds.measured(known, source.labels, policy, source.lesions), expected
 
 
 def _stricter_first(objection: str) -> str:

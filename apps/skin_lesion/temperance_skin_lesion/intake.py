@@ -3,9 +3,9 @@
 Nothing about a file is believed but its content: not its name, not its declared type, not its size.
 Width and height are read from the header and limited *before* a pixel is decoded, so a small file
 that unpacks to gigabytes is refused for the price of its header. A JPEG is decoded at the smallest
-of its scales that is large enough, and one file at a time is decoded, always by the same thread:
-memory is that of one picture, however many people send some. A file that would keep this thread
-busy for minutes (a chain of pictures, thousands of scans) is refused as well.
+of its scales that is large enough, and one file at a time is read and decoded, always by the same
+thread: memory is that of one picture, however many people send some. A file that would keep this
+thread busy for minutes (a chain of pictures, thousands of scans) is refused as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -37,6 +37,7 @@ __all__ = [
     "PictureError",
     "display_name",
     "read",
+    "read_file",
     "viewable",
 ]
 
@@ -104,14 +105,23 @@ class Picture:
 
 
 def read(content: bytes, name: str) -> Picture:
-    """Check and decode one file.
+    """Check and decode the content of a file.
 
     Raises
     ------
     PictureError
         With a sentence for the sender: what was wrong with which file, and what to do.
     """
-    name = display_name(name)
+    return read_file(BytesIO(content), name)
+
+
+def read_file(file: BinaryIO, name: str) -> Picture:
+    """Check and decode a file, as `read` does, whose content is read when its turn comes."""
+    return _decoder.submit(_read, file, display_name(name)).result()
+
+
+def _read(file: BinaryIO, name: str) -> Picture:
+    content = file.read(MAX_BYTES + 1)  # one byte beyond the limit is enough to know
     if not content:
         raise PictureError(f"{name}: the file is empty.")
     if len(content) > MAX_BYTES:
@@ -119,7 +129,7 @@ def read(content: bytes, name: str) -> Picture:
             f"{name}: the file is larger than the {MAX_BYTES // 2**20} MB that are taken. Export "
             f"it as JPEG."
         )
-    found, (width, height), square = _decoder.submit(_decoded, content, name, _square).result()
+    found, (width, height), square = _decoded(content, name, _square)
     side = (MIN_SIDE, MIN_SIDE)
     small = square if square.size == side else square.resize(side, Image.Resampling.LANCZOS)
     pixels = np.asarray(small)

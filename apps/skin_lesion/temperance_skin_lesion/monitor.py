@@ -172,7 +172,7 @@ def summarise(found: Evidence) -> Measured | None:
         ),
         brier=float(tp.metrics.brier(logits, labels)),
         nll=float(tp.metrics.nll(logits, labels)),
-        bins=_bins(p.max(axis=1), right),
+        bins=_bins(p.max(axis=1), right, lesions),
         answered=int(answered.sum()) + others,
         answered_wrong=int((answered & ~right).sum()) + others,
         melanomas=len(melanomas),
@@ -186,21 +186,24 @@ def _newest_of_each_picture(model: str) -> Any:
     return judged.group_by(Case.sha256)
 
 
-def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[dict[str, float]]:
-    """Reliability in ten bins, each with its count and the interval of its share."""
+def _bins(
+    confidence: NDArray[np.float64], right: NDArray[np.bool_], lesions: NDArray[np.int64]
+) -> list[dict[str, float]]:
+    """Reliability in ten bins, each with its count and the interval of its share, by lesion."""
     place = np.minimum((confidence * 10).astype(int), 9)
     bins = []
     for b in range(10):
         inside = place == b
         if not inside.any():
             continue
-        share, low, high = share_interval(int(right[inside].sum()), int(inside.sum()))
+        different = len(np.unique(lesions[inside]))
+        share, low, high = share_interval(right[inside].sum(), inside.sum(), different)
         bins.append(
             {
                 "low": b / 10,
                 "cases": int(inside.sum()),
                 "confidence": float(confidence[inside].mean()),
-                "accuracy": share,
+                "accuracy": float(share),
                 "accuracy_low": low,
                 "accuracy_high": high,
             }

@@ -39,7 +39,10 @@ def compare(assistant: Assistant, policy: Policy, agreement: Agreement) -> dict[
     both = (("now", active.policy), ("then", policy))
     source = assistant.model.source
     judged = active.judged(source.logits, source.views)
-    known = {name: thresholds.measured(judged, source.labels, which) for name, which in both}
+    known = {
+        name: thresholds.measured(judged, source.labels, which, source.lesions)
+        for name, which in both
+    }
     here, changed = {}, None
     if len(recent.ids) >= LEAST:
         rows = replace(active.judged(recent.logits, recent.views), dark=recent.dark)
@@ -109,7 +112,7 @@ def outside(assistant: Assistant, agreement: Agreement) -> str:
     def objection() -> str:
         source = assistant.model.source
         judged = active.judged(source.logits, source.views)
-        known = thresholds.measured(judged, source.labels, active.policy)
+        known = thresholds.measured(judged, source.labels, active.policy, source.lesions)
         in_use = clinic.outside(active.map_row, agreement)
         return in_use or agreement.objection_to_policy(active.policy, known)
 

@@ -31,10 +31,12 @@ class Effect:
 
     ``malignant_missed`` are malignant lesions answered as benign ones. ``missed`` is the share of
     the melanomas that are answered as something else, ``risk`` the share of the answers that are
-    wrong, both with 90 % intervals.
+    wrong, both with 90 % intervals. ``lesions`` is how many lesions the rows show, as far as known:
+    pictures of one lesion are not independent.
     """
 
     rows: int
+    lesions: int
     referred: float
     wrong: float
     melanomas: float
@@ -48,11 +50,16 @@ class Effect:
     by_urgency: dict[str, float]
 
 
-def measured(rows: Judged, labels: NDArray[np.int64], policy: Policy) -> Effect:
-    """Effect on rows whose diagnosis is known."""
+def measured(
+    rows: Judged,
+    labels: NDArray[np.int64],
+    policy: Policy,
+    lesions: NDArray[np.int64] | None = None,
+) -> Effect:
+    """Effect on rows whose diagnosis is known; intervals are by ``lesions``, where given."""
     truth = np.zeros_like(rows.p)
     truth[np.arange(len(labels)), labels] = 1
-    return _effect(rows, truth, policy)
+    return _effect(rows, truth, policy, lesions)
 
 
 def expected(rows: Judged, policy: Policy) -> Effect:
@@ -65,14 +72,20 @@ def changed(old: Judged, new: Judged, policy: Policy) -> dict[str, Effect]:
     return {"before": _effect(old, new.p, policy), "after": _effect(new, new.p, policy)}
 
 
-def share_interval(found: float, of: float, level: float = 0.9) -> tuple[float, float, float]:
-    """Share with its Clopper-Pearson interval; counts may be expected ones, and none is 0 to 1."""
+def share_interval(
+    found: float, of: float, lesions: float | None = None, level: float = 0.9
+) -> tuple[float, float, float]:
+    """Share with its Clopper-Pearson interval; counts may be expected ones, and none is 0 to 1.
+
+    Where the ``of`` pictures show fewer ``lesions``, the interval is that of so many lesions.
+    """
     if of <= 0:
         return 0.0, 0.0, 1.0
-    tail = (1 - level) / 2
-    low = beta.ppf(tail, found, of - found + 1) if found > 0 else 0.0
-    high = beta.ppf(1 - tail, found + 1, of - found) if found < of else 1.0
-    return found / of, float(low), float(high)
+    share, n, tail = found / of, of if lesions is None else lesions, (1 - level) / 2
+    k = share * n
+    low = beta.ppf(tail, k, n - k + 1) if found > 0 else 0.0
+    high = beta.ppf(1 - tail, k + 1, n - k) if found < of else 1.0
+    return share, float(low), float(high)
 
 
 def over_maps(
@@ -90,8 +103,14 @@ def over_maps(
     return value, max(value - down, 0.0), min(value + up, 1.0)
 
 
-def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effect:
+def _effect(
+    judged: Judged,
+    truth: NDArray[np.float64],
+    policy: Policy,
+    lesions: NDArray[np.int64] | None = None,
+) -> Effect:
     p = judged.p
+    different = np.arange(len(p)) if lesions is None else lesions
     found = judged.examined(policy)
     answered, predicted = found.answered, found.predicted
     rows = np.arange(len(p))
@@ -101,17 +120,20 @@ def _effect(judged: Judged, truth: NDArray[np.float64], policy: Policy) -> Effec
     melanomas = float(truth[:, MELANOMA].sum())
     missed = float(truth[answered & (predicted != MELANOMA), MELANOMA].sum())
     benign = answered & ~np.isin(predicted, MALIGNANT)
+    # Expected melanomas are a sum of probabilities, each of another lesion.
+    n = melanomas if lesions is None else len(np.unique(lesions[truth[:, MELANOMA] > 0]))
     return Effect(
         rows=len(p),
+        lesions=len(np.unique(different)),
         referred=per * float((~answered).sum()),
         wrong=per * wrong,
         melanomas=per * melanomas,
         melanomas_missed=per * missed,
         malignant_missed=per * float(truth[benign][:, MALIGNANT].sum()),
-        missed=share_interval(missed, melanomas),
+        missed=share_interval(missed, melanomas, n),
         cost=per * float(np.where(answered, cost, policy.costs.referral).sum()),
         coverage=float(answered.mean()),
-        risk=share_interval(wrong, float(answered.sum())),
+        risk=share_interval(wrong, float(answered.sum()), len(np.unique(different[answered]))),
         by_rule={name: per * float(found.fired[:, i].sum()) for i, name in enumerate(RULES)},
         by_urgency={
             name: per * float((found.urgency == i).sum()) for i, name in enumerate(URGENCIES[:3])

@@ -27,7 +27,7 @@ from temperance_skin_lesion.assistant import Assistant
 from temperance_skin_lesion.decision import Policy
 from temperance_skin_lesion.drawings import lesion_file
 from temperance_skin_lesion.store import MapRow, Store, StoreFull
-from temperance_skin_lesion.web import api
+from temperance_skin_lesion.web import api, schemas
 
 PASSWORD = "correct horse battery"  # noqa: S105
 WIDE = Agreement(temperature=(0.01, 100), bias=100, rows=1)
@@ -69,7 +69,7 @@ def writes(assistant):
         rows = clinic.survey_rows(session, 1)
     session_secret = (store.path.parent / "secret").read_text()
     approver = people.User("ada", "approver")
-    diagnosis = api.Diagnosis(diagnosis="mel", source="histology")
+    diagnosis = schemas.Diagnosis(diagnosis="mel", source="histology")
     other = Policy(threshold=0.75)
     proposed = {"origin": "survey", "survey_id": 1, "by": "ada"}
     return {

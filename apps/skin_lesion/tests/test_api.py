@@ -53,6 +53,12 @@ def test_bad_files_do_not_keep_good_ones_back(client, lesions, as_files):
     ]
 
 
+def test_a_method_that_is_not_there_is_said(client):
+    """No page takes what was meant for the interface."""
+    for path in ("/api/v1/health", "/api/v1/active", "/api/v1/cases"):
+        assert client.post(path).status_code == 405
+
+
 def test_what_is_kept_is_what_was_sent(serve, settings, lesions, as_files):
     """Files are read a second time to be kept; one between them is not taken."""
     contents = [*lesions(2), b"nothing", *lesions(1, first=2)]

@@ -200,7 +200,7 @@ def test_a_mix_is_shown_and_used_again_as_it_was_stated(assistant, survey, clien
 
 def test_a_diagnosis_that_is_stated_as_none_is_not_ruled_out(assistant, survey, shifted):
     """A clinic that counted no vascular lesion gets a calibration, and may see one tomorrow."""
-    from temperance_skin_lesion.web.api import Mix
+    from temperance_skin_lesion.web.schemas import Mix
 
     counted = mix(shifted[1])
     counted[CODES.index("vasc")] = 0
@@ -275,7 +275,7 @@ def test_melanomas_that_are_expected_to_be_missed_are_warned_of():
     from temperance_skin_lesion.thresholds import Effect
 
     def effect(missed):
-        return Effect(400, 0, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
+        return Effect(400, 400, 0, 0, 0, 0, 0, missed, 0, 0, (0, 0, 0), {}, {})
 
     agreed, fine = Agreement(missed_rate=0.05), effect((0.01, 0.0, 0.04))
     for missed, warned, refused in (

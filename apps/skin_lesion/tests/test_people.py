@@ -193,11 +193,11 @@ def test_roles_may_do_what_they_may(staffed, lesions, as_files):
 
 def test_every_operation_asks_for_its_role(staffed):
     """Of the application's own list of routes, so that none is forgotten."""
-    from temperance_skin_lesion.web import api, pages
+    from temperance_skin_lesion.web import api, login, pages
 
     routes = [
-        (method, route.path.replace("{place}", "rules").replace("{verb}", "accept"))
-        for router in (api.router, pages.router)
+        (method, route.path.replace("{verb}", "accept"))
+        for router in (api.router, login.router, pages.router)
         for route in router.routes
         for method in route.methods
     ]
@@ -208,7 +208,7 @@ def test_every_operation_asks_for_its_role(staffed):
     decisions = {path for path in writes if path.endswith(("/accept", "/reject", "/restore"))}
     assert len(writes) > 20
     assert len(reads) > 25
-    assert len(decisions) == 7
+    assert len(decisions) == 8
     with httpx.Client(base_url=staffed, timeout=60) as nobody:
         for path in writes:
             assert nobody.post(path).status_code == 401, path
@@ -407,6 +407,14 @@ def test_the_audit_page_finds_decisions_among_many_diagnoses(busy):
     assert decisions | diagnoses | pictures == everything
     assert "There is no such entry" in busy.get("/audit?about=accounts").text
     assert busy.get("/audit?about=x").status_code == 422
+
+
+def test_an_entry_that_is_missing_is_named_and_no_other(busy):
+    lines = exported(busy)
+    found = audit.verify(lines[:3] + lines[4:]).problems
+    assert [text for text in found if "is missing" in text] == [
+        "Entry 4 is missing; entry 5 stands in its place."
+    ]
 
 
 def test_an_export_is_whole_although_others_go_on_working(busy, assistant, lesions, as_files):

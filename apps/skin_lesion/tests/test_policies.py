@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import temperance as tp
 from temperance_skin_lesion import changes, policies, thresholds
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.assistant import Judged
@@ -99,7 +100,7 @@ def test_the_rules_of_a_new_installation_are_inside_the_agreement(assistant):
     assert found["objection"] == ""
     assert found["same"]
     assert found["validation"]["now"] == found["validation"]["then"]
-    assert found["validation"]["then"]["missed"][2] < 0.06  # the upper end too, of 169 melanomas
+    assert found["validation"]["then"]["missed"][2] < 0.07  # the upper end too, of 111 lesions
 
 
 def test_a_policy_is_proposed_accepted_recorded_with_cases_and_undone(client, lesions, as_files):
@@ -162,6 +163,22 @@ def test_of_ten_who_accept_at_once_one_is_obeyed_and_nine_are_told(assistant):
     assert all("Somebody decided in the meantime" in text for text in said if text != "accepted")
     with assistant.store.reading() as session:
         assert assistant.active(session).policy_id == numbers[said.index("accepted")]
+
+
+def test_pictures_of_one_lesion_do_not_narrow_an_interval(model):
+    """Every picture twice: the same shares, and the intervals of the pictures once."""
+    source = model.source
+    p = tp.Temperature(1.5).predict_proba(source.logits.astype(float))
+    once = Judged(p, np.full(len(p), 8), np.zeros((len(p), 3)))
+    twice = Judged(*(np.repeat(x, 2, axis=0) for x in (once.p, once.agreement, once.malignant)))
+    rows = np.arange(len(p))
+    single = thresholds.measured(once, source.labels, Policy(), rows)
+    double = thresholds.measured(twice, source.labels.repeat(2), Policy(), rows.repeat(2))
+    assert (double.rows, double.lesions) == (2 * single.rows, single.lesions)
+    for name in ("missed", "risk", "referred", "melanomas_missed"):
+        assert getattr(double, name) == pytest.approx(getattr(single, name))
+    alone = thresholds.measured(twice, source.labels.repeat(2), Policy())
+    assert alone.missed[2] < double.missed[2]
 
 
 def test_whoever_decides_sees_what_rules_would_do_now(client):

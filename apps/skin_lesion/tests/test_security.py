@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
-from temperance_skin_lesion import cli
+from temperance_skin_lesion import cli, people
 from temperance_skin_lesion.web import protocol, security
 
 PAGES = [
@@ -111,13 +111,18 @@ def test_the_server_binds_to_loopback_unless_told_otherwise():
 
 
 def test_a_body_beyond_the_limit_is_refused_by_its_announced_length(client):
-    headers = {"Content-Length": str(security.MAX_REQUEST + 1)}
-    assert raw(client, "POST / HTTP/1.1", headers).startswith(b"HTTP/1.1 413")
+    for kind, limit in (
+        ("application/json", security.MAX_PLAIN),
+        ("application/x-www-form-urlencoded", security.MAX_PLAIN),
+        ("multipart/form-data; boundary=b", security.MAX_UPLOAD),
+    ):
+        headers = {"Content-Type": kind, "Content-Length": str(limit + 1)}
+        assert raw(client, "POST / HTTP/1.1", headers).startswith(b"HTTP/1.1 413"), kind
     assert raw(client, "POST / HTTP/1.1", {"Content-Length": "-5"}).startswith(b"HTTP/1.1 4")
 
 
 def test_a_body_beyond_the_limit_is_refused_without_a_length(client, monkeypatch):
-    monkeypatch.setattr(security, "MAX_REQUEST", 100_000)
+    monkeypatch.setattr(security, "MAX_UPLOAD", 100_000)
 
     def endless():
         yield b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
@@ -130,6 +135,28 @@ def test_a_body_beyond_the_limit_is_refused_without_a_length(client, monkeypatch
         response = client.post(path, content=endless(), headers=headers)
         assert response.status_code == 413, path
         assert client.get("/api/v1/health").json()["cases"] == 0
+
+
+def test_who_is_not_known_sends_no_more_than_a_name_and_a_password(client, assistant):
+    """Bodies that are no files are held in memory, and the way in is open to everybody."""
+    people.add(assistant.store, "ada", "clinician", "correct horse battery", "test")
+
+    def endless(start):
+        yield start
+        for _ in range(20):
+            yield b"a" * 100_000
+
+    for path, kind, start in (
+        ("/api/v1/login", "application/json", b'{"password": "x", "name": "'),
+        ("/login", "application/x-www-form-urlencoded", b"name="),
+        ("/login", "multipart/form-data; boundary=b", b"--b\r\n"),
+        ("/api/v1/predict", "multipart/form-data; boundary=b", b"--b\r\n"),
+    ):
+        headers = {"Content-Type": kind}
+        response = client.post(path, content=endless(start), headers=headers)
+        assert response.status_code in {400, 401, 413}, path  # whichever limit is met first
+        whole = b"".join(endless(start))
+        assert client.post(path, content=whole, headers=headers).status_code == 413, path
 
 
 def raw(client, request, headers):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 __all__ = ["RECIPES", "Recipe"]
 
@@ -54,6 +54,10 @@ class Recipe:
     crop: int = 0
     rotate: float = 0.0
     dropout: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """Return the recipe as a checkpoint holds it."""
+        return {**asdict(self), "milestones": list(self.milestones)}
 
     def rate(self, progress: float) -> float:
         """Learning rate at a fraction ``progress`` of the run."""

@@ -99,7 +99,7 @@ class Run:
                 module.p = recipe.dropout
         self.optimizer = _optimizer(network, recipe)
         self.identity = {
-            "recipe": {**asdict(recipe), "milestones": list(recipe.milestones)},
+            "recipe": recipe.facts(),
             "seed": seed,
             "data": data.digest(),
         }

@@ -11,12 +11,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from temperance import InputError
-from temperance_lab import networks
+from temperance_lab import datasets, networks
 from temperance_lab.cli import main
 from temperance_lab.datasets import Dataset
 from temperance_lab.reproduce import EXPERIMENTS, ExperimentData, read, run, stored
 from temperance_lab.reproduce.core import code_of, core_of_today, uses_core
 from temperance_lab.reproduce.figures import FIGURES, draw
+from temperance_lab.reproduce.networks import TASKS, trained
 from temperance_lab.reproduce.paper_rows import ROWS
 from temperance_lab.reproduce.probabilistic import NEIGHBOURS, PAPER
 from temperance_lab.reproduce.record import write
@@ -252,6 +253,17 @@ def test_records_of_two_runs_are_compared(table, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not RECORDS.is_dir(), reason="a source distribution has no experiments/")
+def test_a_network_of_another_recipe_is_not_taken(tmp_path):
+    task, digits = replace(TASKS["mnist-5k"], epochs=1), datasets.load("mnist-5k")
+    first, again = (trained(task, "member_00", digits, tmp_path) for _ in range(2))
+    assert torch.equal(first.head.weight, again.head.weight)
+    with pytest.raises(InputError, match="another recipe"):
+        trained(replace(task, epochs=2), "member_00", digits, tmp_path)
+    longer = replace(task, other_epochs={"ll_dropout": 3})
+    assert [longer.recipe_of(kind).epochs for kind in ("member_00", "ll_dropout")] == [1, 3]
+    assert "3 epochs" in longer.training("ll_dropout")
+
+
 def test_a_complete_group_trains_no_network(tmp_path, monkeypatch):
     """A run that goes on does not train networks for methods that a group does not have."""
     (tmp_path / "sample-size.json").write_bytes((RECORDS / "sample-size.json").read_bytes())

@@ -40,10 +40,6 @@ def namespace(x: Array) -> Any:
     return _numpy_namespace if is_numpy(x) else array_api_compat.array_namespace(x)
 
 
-def _in_a_namespace(x: object) -> bool:
-    return bool(array_api_compat.is_array_api_obj(x))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-
-
 def _is_dense(tensor: Array) -> bool:
     """Return whether a torch tensor holds its numbers one by one."""
     # A subclass of another package may keep its numbers elsewhere than torch's own tensors do.
@@ -53,16 +49,14 @@ def _is_dense(tensor: Array) -> bool:
 
 
 def as_array(values: object) -> Array | None:
-    """Return ``values`` as an array of its own kind, or None when it is nothing like one.
-
-    Lists and data frames become NumPy.
-    """
+    """Return an array of the kind of ``values``, NumPy for lists and frames; None for no array."""
     if is_numpy(values):  # np.matrix and memmap become plain views
         return None if np.ma.is_masked(values) else np.asarray(values)
     if isinstance(values, np.generic):
         return np.asarray(cast("Any", values))
-    if _in_a_namespace(values):
-        return None if is_torch(values) and not _is_dense(values) else values
+    known = bool(array_api_compat.is_array_api_obj(values))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    if known:
+        return values if not is_torch(values) or _is_dense(values) else None
     to_numpy_method = getattr(values, "to_numpy", None)
     try:
         if callable(to_numpy_method):  # pandas, polars, pyarrow: without importing them
@@ -81,7 +75,11 @@ def as_floating(array: Array) -> Array | None:
     """
     if is_numpy(array):
         if array.dtype.kind == "O":
-            return _numbers(array)
+            try:
+                real = all(isinstance(v, numbers.Real) for v in array.flat)
+                return array.astype(np.float64) if real else None
+            except OverflowError:  # an integer of more than 308 digits
+                return None
         if array.dtype.kind not in "fiub":
             return None
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
@@ -101,16 +99,6 @@ def as_numbers(values: object) -> Array | None:
     """Return ``values`` as a floating array of its own kind, or None when they are no numbers."""
     array = as_array(values)
     return None if array is None else as_floating(array)
-
-
-def _numbers(objects: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return numbers of mixed types, as data frames give them, as float64."""
-    if not all(isinstance(v, numbers.Real) for v in objects.flat):
-        return None
-    try:
-        return objects.astype(np.float64)
-    except OverflowError:  # an integer of more than 308 digits
-        return None
 
 
 def widened(x: Array) -> Array:

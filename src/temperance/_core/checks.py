@@ -11,23 +11,14 @@ import numbers
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import (
-    Array,
-    Floats,
-    as_array,
-    as_floating,
-    detached,
-    is_numpy,
-    is_torch,
-    namespace,
-    to_numpy,
-    widened,
-)
+from temperance._core import arrays
+from temperance._core.arrays import Array, Floats, as_array, detached, is_numpy, namespace, to_numpy
 
 SIMPLEX_TOLERANCE = 2e-3  # float16 probabilities over 1,000 classes sum to 1 within this
 COARSEST = 2**-7  # bfloat16 probabilities, float32 to NumPy, sum to 1 within this
@@ -155,11 +146,11 @@ def check_logits(logits: object, name: str = "logits") -> Array:
     """Return ``logits`` as a two-dimensional floating array of its own kind.
 
     Values are not read here: rows are checked for NaN, infinity, probabilities and sorted scores
-    by `BlockCheck`, block by block, in the first pass that reads them.
+    block by block, in the first pass that reads them.
     """
     check_header(logits, name)
     array = as_array(logits)
-    z = None if array is None else as_floating(array)
+    z = None if array is None else arrays.as_floating(array)
     if z is None:
         raise InputError(f"{name} must be an array of real numbers. Got {_kind_of(logits, array)}")
     shape: tuple[int, ...] = tuple(int(s) for s in z.shape)
@@ -189,10 +180,7 @@ def check_logits(logits: object, name: str = "logits") -> Array:
 
 
 def check_header(table: object, name: str) -> None:
-    """Raise when a data frame names its columns as files do, and they are not those, in order.
-
-    A file is read by these names; a frame is read as it stands.
-    """
+    """Raise when a frame names its columns as files do, and they are not those, in order."""
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         msg = f"{name} must be a data frame that holds its rows. Got {type(table).__name__}: pass"
         raise InputError(f"{msg} its .collect().")
@@ -238,7 +226,7 @@ def _kind_of(values: object, array: Array | None) -> str:
         return f"{type(values).__name__}: sparse input is not supported, use its .toarray()."
     if isinstance(values, np.ma.MaskedArray):
         return "a masked array with missing values: drop those rows."
-    if array is None and is_torch(values):
+    if array is None and arrays.is_torch(values):
         return "a sparse, quantised, nested or meta tensor: pass one that holds its numbers."
     if array is None:
         return f"{type(values).__name__} instead."
@@ -252,62 +240,53 @@ def _kind_of(values: object, array: Array | None) -> str:
     return f"an array of dtype {array.dtype} instead."
 
 
-class BlockCheck:
-    """Checks the values of logits while their first pass goes by, block by block.
+@dataclass(frozen=True)
+class Look:
+    """What the first pass sees of the form of logits; ``+`` adds the rows of another block."""
 
-    ``start`` is the number of the first row. Checks of parts add up to the check of the whole.
-    """
+    rows: int = 0
+    forms: frozenset[str] = NO_LOGITS
+    falling: bool = True
+    rising: bool = True
+    least: float = math.inf  # gap between neighbouring columns, halved
+    largest: float = 0.0
 
-    def __init__(self, name: str, start: int = 0) -> None:
-        self.name = name
-        self.rows = 0
-        self._start = start
-        self._forms = NO_LOGITS
-        self._falling = self._rising = True
-        self._least, self._largest = math.inf, 0.0  # gap between neighbouring columns, halved
-
-    def see(self, block: Array, *, values: bool = True) -> None:
-        """Look at one block of rows (in order), where it lives; raise at a NaN or infinity.
-
-        Without ``values``, somebody else looks for those.
-        """
-        if values:
-            check_finite(block, self.name, self._start + self.rows)
-        if self._forms:
-            self._forms &= _forms(block)
-        self._falling = self._falling and _in_order(block[:, :-1], block[:, 1:])
-        self._rising = self._rising and _in_order(block[:, 1:], block[:, :-1])
-        if self._falling or self._rising:
-            xp = namespace(block)
+    @classmethod
+    def at(cls, block: Array) -> Look:
+        """Look at one block, where it lives."""
+        falling = _in_order(block[:, :-1], block[:, 1:])
+        rising = _in_order(block[:, 1:], block[:, :-1])
+        least, largest, xp = math.inf, 0.0, namespace(block)
+        if falling or rising:
             with np.errstate(invalid="ignore"):  # infinities are told elsewhere
                 gaps = xp.abs(block[:, :-1] * 0.5 - block[:, 1:] * 0.5)
-            self._least = min(self._least, float(xp.min(xp.where(gaps > 0, gaps, math.inf))))
-            self._largest = max(self._largest, float(xp.max(gaps)))
-        self.rows += int(block.shape[0])
+            least = float(xp.min(xp.where(gaps > 0, gaps, math.inf)))
+            largest = float(xp.max(gaps))
+        return cls(int(block.shape[0]), _forms(block), falling, rising, least, largest)
 
-    def __add__(self, other: BlockCheck) -> BlockCheck:
-        total = BlockCheck(self.name, self._start)
-        total.rows = self.rows + other.rows
-        total._forms = self._forms & other._forms
-        total._falling = self._falling and other._falling
-        total._rising = self._rising and other._rising
-        total._least = min(self._least, other._least)
-        total._largest = max(self._largest, other._largest)
-        return total
+    def __add__(self, other: Look) -> Look:
+        return Look(
+            self.rows + other.rows,
+            self.forms & other.forms,
+            self.falling and other.falling,
+            self.rising and other.rising,
+            min(self.least, other.least),
+            max(self.largest, other.largest),
+        )
 
-    def finish(self, n_classes: int) -> None:
-        """Judge the whole after its first pass.
+    def check(self, name: str, n_classes: int) -> None:
+        """Raise where all rows look like probabilities, or like sorted scores.
 
         A model that predicts one class in every row may rank all classes alike. Its columns keep a
         distance; sorted scores come very near to each other.
         """
-        _check_forms(self._forms, self.name, self.rows)
+        _check_forms(self.forms, name, self.rows)
         many = self.rows >= SORTED_ROWS and n_classes > 2
-        near = self._least * min(self.rows * (n_classes - 1), NEAR_SCORES) <= self._largest
-        if many and near and self._falling != self._rising:  # constant rows do both
+        near = self.least * min(self.rows * (n_classes - 1), NEAR_SCORES) <= self.largest
+        if many and near and self.falling != self.rising:  # constant rows do both
             raise InputError(
-                f"{self.name} must have one column per class in a fixed order, but all {self.rows} "
-                f"rows of shape ({self.rows}, {n_classes}) {'fall' if self._falling else 'rise'} "
+                f"{name} must have one column per class in a fixed order, but all {self.rows} "
+                f"rows of shape ({self.rows}, {n_classes}) {'fall' if self.falling else 'rise'} "
                 f"from the first column to the last: these are sorted or top-k scores. Export "
                 f"every class in class order (with timm: --topk 0 --output-type logit "
                 f"--results-separate-col)."
@@ -315,10 +294,7 @@ class BlockCheck:
 
 
 def check_values(logits: Array, name: str = "logits") -> Array:
-    """Return logits that a map may be applied to, -inf as a mask; raise at other infinities.
-
-    Probabilities are refused too.
-    """
+    """Return logits that a map may be applied to, -inf as a mask; raise at what is no logits."""
     if not are_sound(detached(logits)):
         logits = masked(logits, name)
         check_finite(detached(logits), name, 0)
@@ -328,10 +304,7 @@ def check_values(logits: Array, name: str = "logits") -> Array:
 
 
 def masked(logits: Array, name: str = "logits", start: int = 0) -> Array:
-    """Return logits with -inf, a class that is impossible in its row, as a large finite number.
-
-    The same array is returned where there is no -inf.
-    """
+    """Return logits with -inf, a class that is impossible in its row, as a large finite number."""
     xp = namespace(logits)
     infinite = logits == -np.inf
     if not bool(xp.any(infinite)):
@@ -374,10 +347,7 @@ def check_mapped(given: Array, mapped: Array) -> None:
 
 
 def check_finite(block: Array, name: str, start: int = 0) -> None:
-    """Raise at the first NaN, infinity or value too large to compute with.
-
-    The first row of the block has the number ``start``.
-    """
+    """Raise at the first NaN, infinity or value too large to compute with."""
     place = _first_beyond(block, LARGEST)
     if place is None:
         return
@@ -405,8 +375,10 @@ def _first_beyond(block: Array, bound: float) -> tuple[int, int] | None:
     """Row and class of the first value that is not finite or larger than ``bound``, if any."""
     with np.errstate(all="ignore"):  # Σ z² in the quickest way; it may overflow where no z does
         quick = is_numpy(block) and block.dtype.itemsize > 2
-        wide = block if quick else widened(block)
-        squares = float(np.vdot(wide, wide) if quick else namespace(wide).sum(wide * wide))
+        wide = block.ravel() if quick else arrays.widened(block)
+        # Not numpy.vdot: it hands arrays of a .npz file, which lie at odd places of the memory, to
+        # BLAS, whose kernels for old processors then end the process.
+        squares = float(wide.dot(wide) if quick else namespace(wide).sum(wide * wide))
     if squares <= min(bound * bound, np.finfo(np.float64).max):  # NaN: False
         return None
     values = to_numpy(block)
@@ -572,13 +544,11 @@ def check_labels(
     classes: Sequence[object] | None = None,
     name: str = "labels",
     start: int = 0,
-    *,
-    indexed: bool = True,
 ) -> NDArray[Any]:
     """Return hard labels as int64 ``(n,)``, or soft labels as float64 ``(n, K)``.
 
-    With ``classes``, hard labels are looked up in it; without, they index the columns, which is
-    not checked here where ``indexed`` is False. The first row has the number ``start``.
+    With ``classes``, hard labels are looked up in it; without, they index the columns. The first
+    row has the number ``start``.
     """
     needed = f"The fit requires {name} to be passed, but the target {name} is None."
     way_out = "Rows without labels go to temperance.calibrate."
@@ -597,8 +567,14 @@ def check_labels(
     if y.dtype.kind not in "iu":
         demand = f"{name} must be integers 0..{n_classes - 1} that index the columns."
         raise InputError(f"{demand} {_no_indices(y, name, start)}")
-    if indexed or y.dtype == np.uint64:  # as int64 a large number would become negative
-        check_indices(y, n_classes, name, start)
+    if y.min() < 0 or y.max() >= n_classes:
+        row = int(np.argmax((y < 0) | (y >= n_classes)))
+        from_one = y.min() == 1 and y.max() == n_classes
+        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
+        raise InputError(
+            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
+            f"{start + row} holds {int(y[row])}; {way_out}."
+        )
     return y.astype(np.int64, copy=False)
 
 
@@ -613,18 +589,6 @@ def _no_indices(y: NDArray[Any], name: str, start: int) -> str:
     if len(missing):
         return f"Row {start + int(missing[0])} is missing; drop rows without a label."
     return f"Got continuous {y.dtype} with first value {float(y[0])!r}; cast classes to integers."
-
-
-def check_indices(y: NDArray[Any], n_classes: int, name: str = "labels", start: int = 0) -> None:
-    """Raise unless hard labels index the columns; soft ones do not."""
-    if y.ndim == 1 and (y.min() < 0 or y.max() >= n_classes):
-        row = int(np.argmax((y < 0) | (y >= n_classes)))
-        from_one = y.min() == 1 and y.max() == n_classes
-        way_out = "these labels count from 1: subtract 1" if from_one else "drop rows to be ignored"
-        raise InputError(
-            f"{name} must lie in 0..{n_classes - 1} (logits have {n_classes} columns). Row "
-            f"{start + row} holds {int(y[row])}; {way_out}."
-        )
 
 
 def _check_soft_labels(y: NDArray[Any], n: int, k: int, name: str, start: int) -> Floats:
@@ -666,16 +630,6 @@ def _lookup(
             msg = f"{name} must be among classes ({listed}, …). {place} holds {shown(value)}."
             raise InputError(msg) from None
     return out
-
-
-def check_sample_weight(weight: object, n_rows: int) -> Floats | None:
-    """Return weights as float64 ``(n,)``, or None when there are none."""
-    if weight is None:
-        return None
-    w = check_weights(weight, n_rows)
-    with np.errstate(over="ignore"):
-        check_weight_sum(float(w.sum()))
-    return w
 
 
 def check_weights(weight: object, n_rows: int, start: int = 0) -> Floats:

@@ -29,13 +29,17 @@ def find_cache() -> bool:
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     if _can_write(beside) or _can_write(home / "numba"):
         return True
-    for place in _temporary_places():
-        if _is_private(place):
-            os.environ[VARIABLE] = str(place)
-            if "numba" in sys.modules:  # Numba has read the variable already
-                sys.modules["numba"].config.CACHE_DIR = str(place)
-            return True
-    return False
+    name = f"temperance-{os.getuid()}" if hasattr(os, "getuid") else "temperance"
+    try:
+        place = Path(tempfile.gettempdir()) / name
+    except FileNotFoundError:  # no directory at all can be written
+        return False
+    if not _is_private(place):
+        return False
+    os.environ[VARIABLE] = str(place)
+    if "numba" in sys.modules:  # Numba has read the variable already
+        sys.modules["numba"].config.CACHE_DIR = str(place)
+    return True
 
 
 def _can_write(place: Path) -> bool:
@@ -43,14 +47,6 @@ def _can_write(place: Path) -> bool:
     while not place.exists() and place != place.parent:
         place = place.parent
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-
-
-def _temporary_places() -> list[Path]:
-    name = f"temperance-{os.getuid()}" if hasattr(os, "getuid") else "temperance"
-    try:
-        return [Path(tempfile.gettempdir()) / name]
-    except FileNotFoundError:  # no directory at all can be written
-        return []
 
 
 def _is_private(place: Path) -> bool:

@@ -343,7 +343,7 @@ def outcomes_of_chunk(
     nll: Floats,
     brier: Floats,
 ) -> int:
-    """Write the outcomes of some rows, and return how many; -1 where a label has no column."""
+    """Write the outcomes of some rows, and return how many."""
     _, _, tops, shifts = work
     count = min(tops.size, z.shape[0] - start)
     if z.shape[1] <= SHORT:
@@ -353,7 +353,7 @@ def outcomes_of_chunk(
     for i in range(count):
         y = labels[start + i]
         if not 0 <= y < z.shape[1]:
-            return -1
+            raise IndexError(WRONG_LABEL)
         nll[i] = np.float64(z[start + i, y]) - tops[i]
         correct[i] = predicted[i] == y
     for i in range(count):
@@ -375,8 +375,7 @@ def outcome_rows(z: Reals, labels: Integers) -> Floats:
     for start in range(0, z.shape[0], rows):
         some = slice(start, start + rows)
         c, r, n, b = out[0, some], out[1, some], out[2, some], out[3, some]
-        if outcomes_of_chunk(z, labels, start, work, predicted, c, r, n, b) < 0:
-            raise IndexError(WRONG_LABEL)
+        outcomes_of_chunk(z, labels, start, work, predicted, c, r, n, b)
     return out
 
 
@@ -405,7 +404,7 @@ def bin_indices(confidence: Floats, edges: Floats, n: int, places: Integers) -> 
 def evaluation(
     z: Reals, labels: Integers, weight: Floats, edges: Floats
 ) -> tuple[Floats, Floats, float]:
-    """Return sums of weight, correctness, NLL and Brier score; of bins; and the reach or NaN."""
+    """Return sums of weight, correctness, NLL and Brier score; of bins; and the reach."""
     work, scores, bins, reach = work_arrays(z), np.zeros(4), np.zeros((edges.size - 1, 3)), 0.0
     _, _, tops, shifts = work
     rows = tops.size
@@ -413,8 +412,6 @@ def evaluation(
     correct, nll, brier = np.empty(rows), np.empty(rows), np.empty(rows)
     for start in range(0, z.shape[0], rows):
         n = outcomes_of_chunk(z, labels, start, work, predicted, confidence, correct, nll, brier)
-        if n < 0:
-            return scores, bins, math.nan
         for i in range(n):
             reach += abs(tops[i]) + abs(shifts[i])
         if weight.size:
@@ -437,12 +434,11 @@ def evaluation_sums(
 ) -> EvaluationSums:
     if not _are_hard(labels):
         return reference.evaluation_sums(logits, labels, weight, edges)
-    scores, bins, reach = evaluation(
-        logits, labels, NO_WEIGHTS if weight is None else weight, edges
-    )
-    if math.isnan(reach) or not (reach <= LARGEST or are_sound(logits)):
-        return EvaluationSums.invalid(edges.size - 1)
-    return EvaluationSums(scores, bins.T, weight is not None)
+    masses = NO_WEIGHTS if weight is None else weight
+    scores, bins, reach = evaluation(logits, labels, masses, edges)
+    if not (reach <= LARGEST or are_sound(logits)):
+        scores[:] = math.nan
+    return EvaluationSums(scores, bins.T, int(weight is not None))
 
 
 # ------------------------------------------------------------------------- vector and matrix

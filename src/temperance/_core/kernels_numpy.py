@@ -40,9 +40,6 @@ WRONG_LABEL = "a label must be the number of a column, between 0 and K - 1"
 UNCOUNTED = -1e30  # log-odds of a predicted class, whose weight exp(v o) is 0 for every v
 
 
-# ------------------------------------------------------------------- NLL as a function of 1/T
-
-
 NO_MOMENTS = Moments(math.nan, (math.nan,) * DERIVATIVES, *(math.nan,) * 4)
 
 
@@ -70,9 +67,9 @@ def temperature_moments(
         moments = xp.stack(others) / s0
         cumulants = _cumulants(*_centred(moments))
         sums = xp.stack([xp.log(s0), moments[0, :], *cumulants, mean, xp.ones_like(mass)]) @ mass
-        value, first, *others, means, total = (float(sums[j]) for j in range(DERIVATIVES + 3))
-    target = beta * gap
-    return Moments(value + target, (first + target, *others), gap + means, gap, -means, total)
+        value, *derivatives, means, total = (float(sums[j]) for j in range(DERIVATIVES + 3))
+    derivatives[0] += beta * gap
+    return Moments(value + beta * gap, tuple(derivatives), gap + means, gap, -means, total)
 
 
 def _at_labels(z: Array, labels: NDArray[Any] | None, weight: Floats | None) -> tuple[Array, Array]:
@@ -123,19 +120,11 @@ def _cumulants(c2: Array, c3: Array, c4: Array, c5: Array, c6: Array) -> tuple[A
 
 
 def check_columns(labels: NDArray[Any] | None, n_classes: int) -> None:
-    """Raise IndexError unless hard labels are numbers of columns."""
-    if not are_columns(labels, n_classes):
-        raise IndexError(WRONG_LABEL)
-
-
-def are_columns(labels: NDArray[Any] | None, n_classes: int) -> bool:
-    """Return whether labels are numbers of columns, soft, or absent."""
+    """Raise IndexError unless labels are numbers of columns, soft, or absent."""
     if labels is None or labels.ndim == 2 or labels.size == 0:
-        return True
-    return bool(labels.min() >= 0 and labels.max() < n_classes)
-
-
-# --------------------------------------------------------------------------------- metrics
+        return
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise IndexError(WRONG_LABEL)
 
 
 def outcomes(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
@@ -192,20 +181,15 @@ def evaluation_sums(
     logits: NDArray[Any], labels: NDArray[Any], weight: Floats | None, edges: Floats
 ) -> EvaluationSums:
     """Return sums of `outcomes` over rows, and over bins of confidence between ``edges``."""
-    n_bins = edges.size - 1
-    if not are_sound(logits) or not are_columns(labels, logits.shape[1]):
-        return EvaluationSums.invalid(n_bins)
     confidence, correct, nll, brier = outcomes(logits, labels)
+    total = confidence.size if weight is None else weight.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # validity is checked below
+        parts = [x.sum() if weight is None else weight @ x for x in (correct, nll, brier)]
+    scores = np.array([total, *parts], np.float64)
+    if not are_sound(logits):
+        scores[:] = math.nan
     bins = bin_sums(confidence, correct, weight, edges)
-    with np.errstate(over="ignore"):  # the NLL of logits beyond 1e300 can be infinite
-        if weight is None:
-            scores = [confidence.size, correct.sum(), nll.sum(), brier.sum()]
-        else:
-            scores = [weight.sum(), weight @ correct, weight @ nll, weight @ brier]
-    return EvaluationSums(np.array(scores, np.float64), bins, weight is not None)
-
-
-# ------------------------------------------------------------------------- vector and matrix
+    return EvaluationSums(scores, bins, int(weight is not None))
 
 
 def residuals(
@@ -228,9 +212,6 @@ def residuals(
         v -= labels
     v *= w[:, None]
     return loss, np.bincount(best[(p_label <= 0.5) & (w > 0)], minlength=v.shape[1])
-
-
-# ------------------------------------------------- weights of unsupervised temperature scaling
 
 
 def non_predicted_log_odds(z: NDArray[Any]) -> tuple[Floats, Integers]:

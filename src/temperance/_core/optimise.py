@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,9 +20,8 @@ FACTORIALS = tuple(math.factorial(r) for r in range(8))
 MAX_SLOPE_LEFT = 0.7  # share of the slope; after a step that leaves more, the bracket is narrowed
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """The weighted NLL of rows at 1/T = β, and what bounds it; ``+`` adds other rows.
+class Moments(NamedTuple):
+    """The weighted NLL of rows at 1/T = β, and what bounds it: sums over rows.
 
     With ``u = (z - max z) / T``, κ_r[u] the cumulants of u under ``p = softmax(u)``, W hard labels,
     soft labels or any non-negative weights, and ``A = Σ_k W_k``:
@@ -46,17 +45,6 @@ class Moments:
     weight: float
     """``Σ A``."""
 
-    def __add__(self, other: Moments) -> Moments:
-        pairs = zip(self.derivatives, other.derivatives, strict=True)
-        return Moments(
-            self.value + other.value,
-            tuple(a + b for a, b in pairs),
-            self.slope_at_zero + other.slope_at_zero,
-            self.slope_at_infinity + other.slope_at_infinity,
-            self.logit_range + other.logit_range,
-            self.weight + other.weight,
-        )
-
     @property
     def relative(self) -> tuple[float, ...]:
         """Value and derivatives, as `minimise_in_scale` reads them."""
@@ -68,8 +56,7 @@ class Moments:
         return not math.isnan(self.logit_range)
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(NamedTuple):
     """The point at which a solver stopped, its value, and whether the solver converged."""
 
     x: float

@@ -15,10 +15,7 @@ WIDTH = 30
 
 
 def tracked(items: Iterable[T], what: str, total: int = 0) -> Iterator[T]:
-    """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left.
-
-    ``total`` is the number of items, for items without a length.
-    """
+    """Yield ``items``; on a terminal, show ``what`` is counted, how far it is and the time left."""
     total = total or operator.length_hint(items)
     start = drawn = time.monotonic()
     console = sys.stderr  # None in a program without one

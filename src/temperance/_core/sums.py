@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,39 +11,24 @@ from numpy.typing import NDArray
 from temperance._core.arrays import Floats
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationSums:
-    """Sums of the scores of rows, and of confidence and correctness by bins; ``+`` adds rows.
-
-    All are NaN where a logit was not finite or too large, or a label had no column.
-    """
+class EvaluationSums(NamedTuple):
+    """Sums of scores, NaN where a logit was unfit, and of confidence and correctness by bins."""
 
     scores: Floats
     """Shape (4,): weight, correctness, NLL and Brier score."""
     bins: Floats
     """Shape (3, n_bins): weight, confidence and correctness of the rows of each bin."""
-    weighted: bool
-
-    def __add__(self, other: EvaluationSums) -> EvaluationSums:
-        weighted = self.weighted or other.weighted
-        return EvaluationSums(self.scores + other.scores, self.bins + other.bins, weighted)
+    weighted: int
+    """Blocks that had weights."""
 
     @property
     def are_valid(self) -> bool:
         """Whether all rows were fit to compute with."""
         return not math.isnan(self.scores[0])
 
-    @classmethod
-    def invalid(cls, n_bins: int) -> EvaluationSums:
-        """Return sums of rows with values that cannot be computed with."""
-        return cls(np.full(4, math.nan), np.full((3, n_bins), math.nan), weighted=False)
-
 
 def bin_sums(confidence: Floats, correct: Floats, weight: Floats | None, edges: Floats) -> Floats:
-    """Return weight, confidence and correctness, summed over bins of width ``1 / n_bins``.
-
-    ``edges`` are those of `temperance.metrics.binned.unit_edges`. NaN goes to the first bin.
-    """
+    """Return weight, confidence and correctness, summed over bins of width ``1 / n_bins``."""
     n_bins = edges.size - 1
     return sums_at(bin_index(confidence, n_bins), confidence, correct, weight, n_bins)
 

@@ -20,7 +20,7 @@ from temperance.calibrate.accuracy import Source
 from temperance.calibrate.findings import Evidence, find, found
 from temperance.calibrate.labels import learn, nothing_known
 from temperance.calibrate.problem import Problem, read_problem, restrict
-from temperance.calibrate.result import Calibration, Finding, describe
+from temperance.calibrate.result import INTERVALS, Calibration, Finding, describe
 from temperance.calibrate.solve import LARGEST_BIAS, BiasAt
 from temperance.calibrate.uncertainty import Plausible, allow_class_mix, plausible_maps
 from temperance.calibrate.verdict import judge
@@ -170,36 +170,23 @@ def _profile(problem: Problem) -> Source | None:
 def _answer(evidence: Evidence, findings: list[Finding]) -> Calibration:
     problem, source = evidence.problem, evidence.source
     plausible, judged = evidence.plausible, evidence.judgement
-    used, method = _use(problem, source, plausible)
+    used, method = BiasAt(1.0, np.zeros(problem.n_classes)), "identity"
+    if plausible is not None:
+        used, method = plausible.centre, "matched" if problem.labelled is None else "labelled"
+    elif source is not None and source.identified:
+        used, method = used._replace(temperature=source.temperature), "source temperature"
     details = describe(problem, source, used, method, plausible, judged, evidence.before_labels)
-    fitted = _as_map(problem, used)
-    if judged is None:
-        t = Interval(*[used.temperature] * 3)
-        told = tuple(findings)
-        return Calibration("refused", fitted, t, findings=told, details=details, _problem=problem)
+    intervals: dict[str, Any] = {"temperature": Interval(*[used.temperature] * 3)}
+    if judged is not None:
+        intervals = {name: getattr(judged, name) for name in INTERVALS}
     return Calibration(
-        verdict=judged.verdict,
-        map=fitted,
-        temperature=judged.temperature,
-        accuracy=judged.accuracy,
-        ece_before=judged.ece_before,
-        ece_after=judged.ece_after,
-        gain=judged.gain,
+        verdict="refused" if judged is None else judged.verdict,
+        map=_as_map(problem, used),
         findings=tuple(findings),
         details=details,
         _problem=problem,
+        **intervals,
     )
-
-
-def _use(
-    problem: Problem, source: Source | None, plausible: Plausible | None
-) -> tuple[BiasAt, str]:
-    """Return the map to use and what it is called."""
-    if plausible is not None:
-        return plausible.centre, "matched" if problem.labelled is None else "labelled"
-    known = source is not None and source.identified
-    t = source.temperature if source is not None and known else 1.0
-    return BiasAt(t, np.zeros(problem.n_classes)), "source temperature" if known else "identity"
 
 
 def _as_map(problem: Problem, used: BiasAt) -> Map:

@@ -12,20 +12,16 @@ Where a source is given, logits are divided by its temperature first; "matched" 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from temperance._core import checks
 from temperance._core.arrays import Floats, softmax_at
-from temperance._core.checks import (
-    InputError,
-    NotIdentified,
-    check_choice,
-    check_prior,
-    check_seed,
-)
+from temperance._core.checks import InputError, NotIdentified
 from temperance._core.stats import Interval, normal_interval, share_interval
 from temperance.calibrate.accuracy import Source, estimate_with_source
 from temperance.calibrate.problem import Logits
@@ -84,12 +80,12 @@ def estimate_accuracy(
     >>> bool(abs(estimate.value - (z[:1500].argmax(1) == y[:1500]).mean()) < 0.05)
     True
     """
-    check_choice(method, METHODS, "method")
-    generator = check_seed(seed)
+    checks.check_choice(method, METHODS, "method")
+    generator = checks.check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
     z = draw_rows(rows, generator).logits
     sample = None if source is None else read_source(source, rows.n_classes, seed=generator)
-    q = check_prior(prior, rows.n_classes) if method in NEED_PRIOR else np.empty(0)
+    q = checks.check_prior(prior, rows.n_classes) if method in NEED_PRIOR else np.empty(0)
     if sample is None:
         if method in NEED_SOURCE:
             msg = f"source must be a pair (logits, labels) for method {method!r}. Got None instead."
@@ -107,17 +103,15 @@ def _with_source(method: str, z: NDArray[Any], q: Floats, source: LabelledSample
         temperature = fit_temperature(*source).temperature
     except NotIdentified:
         temperature = temperature_of_accuracy(*source)
-    if method == "cot":
-        return estimate_cot(z, q, temperature)
-    if method == "cott":
-        return estimate_cott(z, q, source, temperature)
-    if method == "atc":
-        return estimate_atc(z, source, temperature)
-    if method == "atc-ne":
-        return estimate_atc(z, source, temperature, negative_entropy)
-    if method == "doc":
-        return estimate_doc(z, source, temperature)
-    return _mean_confidence(z, temperature)
+    by_name: dict[str, Callable[[], Interval]] = {
+        "cot": lambda: estimate_cot(z, q, temperature),
+        "cott": lambda: estimate_cott(z, q, source, temperature),
+        "atc": lambda: estimate_atc(z, source, temperature),
+        "atc-ne": lambda: estimate_atc(z, source, temperature, negative_entropy),
+        "doc": lambda: estimate_doc(z, source, temperature),
+        "confidence": lambda: _mean_confidence(z, temperature),
+    }
+    return by_name[method]()
 
 
 def _mean_confidence(z: NDArray[Any], temperature: float) -> Interval:

@@ -35,32 +35,18 @@ LEAST = 1.0  # expected rows below which a share among them is not known
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Rows with the answers of a map, and the probabilities of the maps that may be right.
+    """Rows with the answers of a map, and the probabilities of the maps that may be right."""
 
-    Attributes
-    ----------
-    rows : Logits
-        Of the classes that can occur.
-    active : array of int
-        These classes.
-    n_classes : int
-        Of all classes.
-    used : array of shape (n, K)
-        Probabilities of the map that is used.
-    weights, temperatures, biases : arrays of shape (m,), (m,) and (m, K)
-        The plausible maps.
-    bias_error : float
-        Standard error of the bias of a class in these maps; 0 where they differ by it already.
-    """
-
-    rows: Logits
-    active: NDArray[np.intp]
-    n_classes: int
-    used: Floats
-    weights: Floats
-    temperatures: Floats
-    biases: Floats
-    bias_error: float
+    rows: Logits  # of the classes that can occur
+    active: NDArray[np.intp]  # these classes
+    n_classes: int  # of all classes
+    used: Floats  # (n, K), probabilities of the map that is used
+    weights: Floats  # (m,), of the plausible maps: their sum is 1
+    temperatures: Floats  # (m,)
+    biases: Floats  # (m, K)
+    bias_error: (
+        float  # standard error of the bias of a class; 0 where the maps differ by it already
+    )
 
     @cached_property
     def predicted(self) -> NDArray[np.intp]:
@@ -90,12 +76,9 @@ class Answers:
     def share(
         self, values: Floats, count: float, level: float = POLICY.level, other: float = 0.0
     ) -> Interval:
-        """Return a share among so many rows; ``values`` are the shares by map.
-
-        ``other`` is a standard error that comes on top of that of the sample.
-        """
-        mean = float(self.weights @ values) / float(self.weights.sum())
-        smooth = (count * mean + 1) / (count + 2)  # of no wrong row in ten, none in all is not sure
+        """Return a share among so many rows, given by map; ``other`` is one more standard error."""
+        # Of no wrong row in ten, none in all is not sure.
+        smooth = (count * float(self.weights @ values) + 1) / (count + 2)
         error = float(np.sqrt(smooth * (1 - smooth) / (count + 2)))
         return self.within(values, float(np.hypot(error, other)), level)
 
@@ -107,10 +90,7 @@ class Answers:
 
 
 def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
-    """Return the rows of a calibration, or other rows, with its answers.
-
-    ``name`` is that of the method that asks.
-    """
+    """Return rows with the answers of a calibration, for the method ``name``."""
     plausible: dict[str, Any] | None = cal.details["plausible"]
     if cal.verdict == "refused":
         raise InputError(
@@ -141,12 +121,13 @@ def answers(cal: Calibration, logits: LogitsLike | None, name: str) -> Answers:
         check_same_classes(given.n_classes, k, "logits")
         z = to_numpy(given.take(np.arange(given.n)).logits)
         rows = Logits.of(z[:, active])
+    weights = np.array(plausible["weights"], dtype=np.float64)
     return Answers(
         rows=rows,
         active=active,
         n_classes=k,
         used=_probabilities(cal.map, z, rows, active),
-        weights=np.array(plausible["weights"], dtype=np.float64),
+        weights=weights / weights.sum(),
         temperatures=np.array(plausible["temperatures"], dtype=np.float64),
         biases=np.array(plausible["biases"], dtype=np.float64)[:, active],
         bias_error=0.0 if cal.details["n_labelled"] else FITTED.bias_error,
@@ -165,18 +146,10 @@ def _probabilities(
 
 
 class Accepted(NamedTuple):
-    """Rows whose confidence reaches a threshold.
+    """Rows whose confidence reaches a threshold."""
 
-    Attributes
-    ----------
-    share : Interval
-        Of all rows.
-    wrong : Interval or None
-        Share of wrong predictions among them; None where no row is accepted.
-    """
-
-    share: Interval
-    wrong: Interval | None
+    share: Interval  # of all rows
+    wrong: Interval | None  # share of wrong predictions among them; None where there are none
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +185,12 @@ class Expected:
     True
     >>> expected.confusion.shape, len(expected.recall)
     ((3, 3), 3)
+    >>> one_for_each_error = 1 - np.eye(3)
+    >>> bool(np.isclose(expected.cost(one_for_each_error).value, 1 - expected.accuracy.value))
+    True
+    >>> sure, all_rows = expected.above(0.95), expected.above(0.0)
+    >>> sure.share.value < all_rows.share.value, sure.wrong.value < all_rows.wrong.value
+    (True, True)
     """
 
     n: int
@@ -230,10 +209,9 @@ class Expected:
         None for a class of which less than one row, or all rows but one, are expected. The sampling
         error is that of Hanley and McNeil (1982).
         """
-        values, errors = self._areas
         found = [
             None if np.isnan(error) else self._answers.within(column, float(error))
-            for column, error in zip(values.T, errors, strict=True)
+            for column, error in zip(self._areas[0].T, self._areas[1], strict=True)
         ]
         return _widen(self._answers, found)
 
@@ -257,29 +235,14 @@ class Expected:
         ----------
         matrix : array of shape (K, K)
             Cost by true class (row) and predicted class (column).
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(3, size=3000)
-        >>> z = 5 * (2 * np.eye(3)[y] + rng.normal(size=(3000, 3)))
-        >>> expected = tp.calibrate(z[:1500], source=(z[1500:], y[1500:])).expected()
-        >>> one_for_each_error = 1 - np.eye(3)
-        >>> bool(np.isclose(expected.cost(one_for_each_error).value, 1 - expected.accuracy.value))
-        True
         """
-        given, k = self._answers, self._answers.n_classes
-        costs = _check_costs(matrix, k)[np.ix_(given.active, given.active)]
+        given = self._answers
+        costs = _check_costs(matrix, given.n_classes)[np.ix_(given.active, given.active)]
         chosen = costs.T[given.predicted]  # by row and true class
-        means = np.empty(len(given.weights))
-        squares = np.empty(len(given.weights))
-        for i, truth in enumerate(given.truths()):
-            means[i] = float(np.sum(truth * chosen)) / self.n
-            squares[i] = float(np.sum(truth * chosen**2)) / self.n
-        weights = given.weights / given.weights.sum()
-        variance = max(float(weights @ squares - (weights @ means) ** 2), 0.0)
-        return interval_over(weights, means, sampling=float(np.sqrt(variance / self.n)))
+        sums = [(np.sum(truth * chosen), np.sum(truth * chosen**2)) for truth in given.truths()]
+        means, squares = np.array(sums).T / self.n
+        variance = max(float(given.weights @ squares - (given.weights @ means) ** 2), 0.0)
+        return interval_over(given.weights, means, sampling=float(np.sqrt(variance / self.n)))
 
     def above(self, threshold: float) -> Accepted:
         """Return the share of rows whose confidence reaches a threshold, and how many are wrong.
@@ -288,17 +251,6 @@ class Expected:
         ----------
         threshold : float
             Confidence of the map, from 0 to 1.
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(3, size=3000)
-        >>> z = 5 * (2 * np.eye(3)[y] + rng.normal(size=(3000, 3)))
-        >>> expected = tp.calibrate(z[:1500], source=(z[1500:], y[1500:])).expected()
-        >>> sure, all_rows = expected.above(0.95), expected.above(0.0)
-        >>> sure.share.value < all_rows.share.value, sure.wrong.value < all_rows.wrong.value
-        (True, True)
         """
         threshold = check_number(threshold, "threshold", low=0, high=1)
         given = self._answers
@@ -313,48 +265,38 @@ class Expected:
 def expect(cal: Calibration, logits: LogitsLike | None) -> Expected:
     """Return what labels are expected to say; see `Calibration.expected`."""
     given = answers(cal, logits, "expected")
-    n, k = given.used.shape
-    m = len(given.weights)
+    (n, k), m = given.used.shape, len(given.weights)
     order = np.argsort(given.predicted, kind="stable")
     present, starts = np.unique(given.predicted[order], return_index=True)
     predicted = np.bincount(given.predicted, minlength=k) / n
-    weights = given.weights / given.weights.sum()
     confusion, hits, mixes = np.zeros((k, k)), np.empty((m, k)), np.empty((m, k))
     mean = np.zeros((n, k))
-    for i, truth in enumerate(given.truths()):
-        mean += weights[i] * truth
+    for i, (weight, truth) in enumerate(zip(given.weights, given.truths(), strict=True)):
+        mean += weight * truth
         table = np.zeros((k, k))
         table[:, present] = np.add.reduceat(truth[order], starts, axis=0).T / n
-        confusion += weights[i] * table
+        confusion += weight * table
         hits[i], mixes[i] = np.diag(table), table.sum(axis=1)
-    mix = weights @ mixes
     full = np.zeros((given.n_classes, given.n_classes))
     full[np.ix_(given.active, given.active)] = confusion
     errors = _bias_errors(given, mean, predicted)
-    precision: list[Interval | None] = []
-    recall: list[Interval | None] = []
-    f1: list[Interval | None] = []
-    for j in range(k):
-        asked, there = n * float(predicted[j]), n * float(mix[j])
-        hit = hits[:, j]
-        wrong, missed = float(errors["precision"][j]), float(errors["recall"][j])
-        known = asked >= LEAST
-        precision.append(given.share(hit / predicted[j], asked, other=wrong) if known else None)
-        known = there >= LEAST
-        recall.append(given.share(hit / mixes[:, j], there, other=missed) if known else None)
-        both = predicted[j] + mixes[:, j]
-        error = _f1_error(float(weights @ hit), float(predicted[j] + mix[j]), n)
-        error = float(np.hypot(error, errors["f1"][j]))
-        known = max(asked, there) >= LEAST
-        f1.append(given.within(2 * hit / both, error) if known else None)
+    found: dict[str, list[Interval | None]] = {name: [None] * k for name in errors}
+    for j, (p, q) in enumerate(zip(predicted, given.weights @ mixes, strict=True)):
+        hit, mix = hits[:, j], mixes[:, j]
+        wrong, missed, error = (float(errors[name][j]) for name in errors)
+        if n * p >= LEAST:
+            found["precision"][j] = given.share(hit / p, n * p, other=wrong)
+        if n * q >= LEAST:
+            found["recall"][j] = given.share(hit / mix, n * q, other=missed)
+        if n * max(p, q) >= LEAST:
+            error = float(np.hypot(error, _f1_error(float(given.weights @ hit), float(p + q), n)))
+            found["f1"][j] = given.within(2 * hit / (p + mix), error)
     return Expected(
         n=n,
         classes=list(cal.details["classes"]),
         confusion=full,
         accuracy=given.share(hits.sum(axis=1), n),
-        precision=_widen(given, precision),
-        recall=_widen(given, recall),
-        f1=_widen(given, f1),
+        **{name: _widen(given, intervals) for name, intervals in found.items()},
         _answers=given,
     )
 
@@ -413,8 +355,7 @@ def _areas(given: Answers) -> tuple[Floats, Floats]:
         pairs = positive[i] * (n - positive[i]) - itself
         right = np.sum(p * middle, axis=0) / 2 - itself / 2
         areas[i] = np.where(pairs > 0, right / np.maximum(pairs, 1e-300), 0.5)
-    weights = given.weights / given.weights.sum()
-    a, ones = np.clip(weights @ areas, 0.0, 1.0), weights @ positive
+    a, ones = np.clip(given.weights @ areas, 0.0, 1.0), given.weights @ positive
     zeros = n - ones
     known = (ones >= LEAST) & (zeros >= LEAST)
     one, two = a / (2 - a) - a**2, 2 * a**2 / (1 + a) - a**2

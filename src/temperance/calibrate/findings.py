@@ -1,17 +1,18 @@
 """Findings: what a reader should know about the data, one check for each code.
 
-`CODES` lists all of them: severity, title and advice, with the numbers of a finding in braces.
-TP1xx the class mix, TP2xx the shift, TP3xx the amount of data, TP4xx the estimates and labels,
-TP5xx the rows themselves. A finding of severity "refuse" takes the map back.
+``findings.toml`` lists the codes: severity, title and advice, with the numbers of a finding in
+braces. A finding of severity "refuse" takes the map back.
 
-How to add one: a line in `CODES`, a check that yields ``found("TPnnn", number=...)``, the check in
+How to add one: a paragraph there, a check that yields ``found("TPnnn", number=...)``, the check in
 `CHECKS`. The manual's page of codes is made from `CODES`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,146 +43,8 @@ class Code(NamedTuple):
     advice: str
 
 
-CODES = {
-    "TP101": Code(
-        "refuse",
-        "Every target row is predicted as {class_name!r}.",
-        "Check the input of the model: this looks like broken preprocessing.",
-    ),
-    "TP102": Code(
-        "warn",
-        "Never predicted although expected: {listed}.",
-        "Their rows are hidden among other classes; a bias brings back at most a part.",
-    ),
-    "TP103": Code(
-        "warn",
-        "{share:.0%} of the predictions are of classes whose prior is 0, such as {class_name!r}.",
-        "The correction makes these classes improbable. If the classes do occur, give them a "
-        "positive prior.",
-    ),
-    "TP104": Code(
-        "warn",
-        "The class mix given differs by {distance:.0%} from that of the model's own "
-        "probabilities, by more than chance.",
-        "If the mix is right, some classes are predicted too often, and the class bias corrects "
-        "that. Check the mix and the order of its classes.",
-    ),
-    "TP105": Code(
-        "note",
-        "No class mix was given.",
-        "Without one the predictions change little. A class mix of the target, even a rough one "
-        "(temperance.about), corrects more.",
-    ),
-    "TP106": Code(
-        "warn",
-        "The class mix given is doubtful (probability {probability:.0%}): with it the model would "
-        "be less sure of its predictions than without.",
-        "Check the mix and the order of its classes. The class bias follows the mix only in part; "
-        "labels of a few rows would tell.",
-    ),
-    "TP201": Code(
-        "warn",
-        "{target:.0%} of the rows look like rows that the model gets right; on the source it is "
-        "{source:.0%}.",
-        "The inputs themselves have changed. Look at some of the rows.",
-    ),
-    "TP202": Code(
-        "note",
-        "The logits are {factor:.2g} times as large as on the source.",
-        "Confidence by itself misleads after such a change; the estimates allow for it.",
-    ),
-    "TP205": Code(
-        "warn",
-        "{share:.0%} of the rows are unlike any source row: perhaps unknown classes.",
-        "Look at these rows. No calibration helps with a class that the model cannot predict.",
-    ),
-    "TP206": Code(
-        "note",
-        "No labelled source was given: the model's calibration before the shift is not known.",
-        "Labelled rows from before the shift narrow every estimate.",
-    ),
-    "TP301": Code(
-        "refuse",
-        "{rows} target rows are too few.",
-        "Collect at least {least} rows, better {enough} or more.",
-    ),
-    "TP302": Code(
-        "warn",
-        "{rows} target rows are few: intervals are wide.",
-        "Add rows before relying on the answer.",
-    ),
-    "TP303": Code(
-        "note",
-        "{classes} of {n_classes} classes are expected in fewer than {least} of the {rows} rows.",
-        "The class mix says little about these classes; their bias is mostly left alone.",
-    ),
-    "TP304": Code(
-        "warn",
-        "The source has only {rows} labelled rows.",
-        "The accuracy of the source, and so every estimate, is uncertain.",
-    ),
-    "TP401": Code(
-        "warn",
-        "The estimates of the accuracy disagree: {low:.0%} to {high:.0%}.",
-        "The intervals are wide for that reason; labels of a few rows would narrow them.",
-    ),
-    "TP403": Code(
-        "refuse",
-        "The temperature is not identified.",
-        "Why: {reason} Give rows that vary.",
-    ),
-    "TP404": Code(
-        "note",
-        "Calibration is expected to help, but with a probability of {share:.0%} the model's own "
-        "probabilities are better.",
-        "Labels of a few rows would tell.",
-    ),
-    "TP406": Code(
-        "refuse",
-        "Nothing is known but the logits: no class mix, no labelled source, no labelled rows.",
-        "Give at least one of the three: prior=, source= or labelled=.",
-    ),
-    "TP407": Code(
-        "warn",
-        "The labels contradict the estimate made without them: {measured:.0%} of {rows} labelled "
-        "rows are predicted right, {low:.0%} to {high:.0%} had been expected.",
-        "The answer follows the labels. If they were not drawn at random, draw others at random.",
-    ),
-    "TP408": Code(
-        "note",
-        "{rows} labelled rows of the target were used.",
-        "Label the rows that label_next names for a narrower answer.",
-    ),
-    "TP501": Code(
-        "warn",
-        "{share:.1%} of the target rows are also in the source.",
-        "The target must not contain source rows, or nothing is learned about it.",
-    ),
-    "TP502": Code(
-        "warn",
-        "Every source row is predicted right: these may be training rows.",
-        "Use rows that the model was not trained on.",
-    ),
-    "TP503": Code(
-        "refuse",
-        "The labels of the source do not go with its logits: {accuracy:.0%} of the predictions are "
-        "right, and any other order of the labels would do as well.",
-        "Check that rows and classes have the same order in logits and labels.",
-    ),
-    "TP504": Code(
-        "warn",
-        "All logits lie between 0 and 1 and rows do not sum to 1: these look like the sigmoid "
-        "outputs of a multi-label model.",
-        "No temperature over these columns means anything. Calibrate each label k as two classes, "
-        "with temperance.from_probabilities(numpy.stack([1 - p[:, k], p[:, k]], axis=1)), or with "
-        "temperance.binary_logits(s[:, k]) of the scores before the sigmoid.",
-    ),
-    "TP505": Code(
-        "warn",
-        "The logits look like noise: their columns do not hang together more than chance allows.",
-        "Check that the model was trained and that these are its outputs.",
-    ),
-}
+_TABLE = files("temperance.calibrate").joinpath("findings.toml").read_text("utf-8")
+CODES = {code: Code(**texts) for code, texts in tomllib.loads(_TABLE).items()}
 
 
 @dataclass(frozen=True, eq=False)

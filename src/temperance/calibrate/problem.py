@@ -15,33 +15,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import Floats, as_array, as_floating, softmax_at, to_numpy
-from temperance._core.checks import (
-    InputError,
-    NotIdentified,
-    by_column,
-    check_classes,
-    check_flag,
-    check_number,
-    check_order,
-    check_prior,
-    check_seed,
-    class_keys,
-    class_order,
-    header_of,
-    plain_numbers,
-)
+from temperance._core import checks
+from temperance._core.arrays import Floats, as_array, as_numbers, softmax_at, to_numpy
+from temperance._core.checks import InputError, NotIdentified
 from temperance._core.stats import Z90
 from temperance.calibrate.constants import NUMERICAL, POLICY
-from temperance.data import as_rows
-from temperance.data.given import (
-    LabelledSample,
-    as_source_rows,
-    draw_rows,
-    read_source,
-    sample_size,
-    take_labelled,
-)
+from temperance.data import as_rows, given
+from temperance.data.given import LabelledSample
 from temperance.data.types import FeaturesLike, LogitsLike, PriorLike, SourceLike
 
 ROUNDING = 1e-12  # of the largest logit
@@ -57,26 +37,14 @@ FEATURES_ALONE = (
 
 @dataclass(frozen=True)
 class Prior:
-    """Class probabilities, how they are known, and how well.
-
-    Attributes
-    ----------
-    value : array of shape (K,)
-    kind : {"given", "about", "range"}
-    low, high : arrays of shape (K,)
-        Equal to ``value`` when it is given exactly.
-    rows : float
-        As reliable as a count of that many rows; infinite when exact.
-    keys : tuple of str, optional
-        The classes by whose names it was given, until it meets the columns they stand for.
-    """
+    """Class probabilities, how they are known ("given", "about" or "range"), and how well."""
 
     value: Floats
     kind: str
-    low: Floats
+    low: Floats  # equal to the value when it is given exactly, as is high
     high: Floats
-    rows: float = np.inf
-    keys: tuple[str, ...] | None = None
+    rows: float = np.inf  # as reliable as a count of that many rows
+    keys: tuple[str, ...] | None = None  # classes by which it was given, until it meets columns
 
     @property
     def exact(self) -> bool:
@@ -122,10 +90,10 @@ def about(prior: object, rows: float = 100) -> Prior:
     >>> mix.low.round(2), mix.high.round(2)
     (array([0.59, 0.19]), array([0.81, 0.41]))
     """
-    keys, plain = class_keys(prior), plain_numbers(prior)
+    keys, plain = checks.class_keys(prior), checks.plain_numbers(prior)
     numbers = plain if keys is None else as_array(plain)  # in the order of the keys
-    q = check_prior(numbers, _length(numbers))
-    n = check_number(rows, "rows", low=1)
+    q = checks.check_prior(numbers, _length(numbers))
+    n = checks.check_number(rows, "rows", low=1)
     error = Z90 * np.sqrt(q * (1 - q) / n)
     return Prior(q, "about", np.maximum(q - error, 0), np.minimum(q + error, 1), n, keys)
 
@@ -135,22 +103,21 @@ def as_prior(prior: object, n_classes: int, classes: Sequence[object] | None = N
     prior = in_columns(prior, n_classes, classes)
     if isinstance(prior, Prior):
         return prior
-    array = as_array(prior)
-    table = None if array is None else as_floating(array)
+    table = as_numbers(prior)
     if table is not None and tuple(table.shape) == (n_classes, 2):
         return _from_ranges(to_numpy(table).astype(np.float64))
-    q = check_prior(prior, n_classes)
+    q = checks.check_prior(prior, n_classes)
     return Prior(q, "given", q, q)
 
 
 def in_columns(prior: object, n_classes: int, classes: Sequence[object] | None) -> object:
     """Return what is known in the order of the columns, whatever it was given by."""
     if not isinstance(prior, Prior):
-        return by_column(prior, n_classes, classes)
+        return checks.by_column(prior, n_classes, classes)
     if prior.keys is None:
-        check_prior(prior.value, n_classes)
+        checks.check_prior(prior.value, n_classes)
         return prior
-    order = class_order(prior.keys, n_classes, classes, "prior")
+    order = checks.class_order(prior.keys, n_classes, classes, "prior")
     value, low, high = (part[order] for part in (prior.value, prior.low, prior.high))
     return replace(prior, value=value, low=low, high=high, keys=None)
 
@@ -179,23 +146,12 @@ def _length(prior: object) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Logits:
-    """Unlabelled logits of the classes that can occur.
+    """Unlabelled logits of the classes that can occur."""
 
-    Attributes
-    ----------
-    z : array of shape (n, K)
-        Logits less the mean of their row; -inf where a class is masked.
-    filled : array of shape (n, K)
-        The same with 0 in the place of a mask.
-    predicted : array of shape (n,)
-    features : array of shape (n, d), optional
-        The layer before the logits, of unit length.
-    """
-
-    z: Floats
-    filled: Floats
+    z: Floats  # less the mean of their row; -inf where a class is masked
+    filled: Floats  # the same with 0 in the place of a mask
     predicted: NDArray[np.intp]
-    features: NDArray[np.float32] | None = None
+    features: NDArray[np.float32] | None = None  # the layer before the logits, of unit length
 
     @classmethod
     def of(cls, logits: NDArray[Any], features: NDArray[np.float32] | None = None) -> Logits:
@@ -274,39 +230,18 @@ def logit_scale(filled: Floats, weight: Floats | None = None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Target, class mix, source and labelled rows, of the classes that can occur.
+    """Target, class mix, source and labelled rows, of the classes that can occur."""
 
-    Attributes
-    ----------
-    n : int
-        Rows of the target as given.
-    names : list of str
-        Of all classes as given.
-    active : array of int
-        Classes that can occur; every array below has these columns.
-    target : Logits
-        Rows that the fit reads, at most `sample_size`.
-    numbers : array of int
-        Their row numbers in the target as given.
-    prior : Prior or None
-        Stated class mix.
-    source, labelled : LabelledSample or None
-    source_features : array or None
-        The layer before the logits of the source rows.
-    raw : array of shape (rows read, all classes)
-        Logits as given, for fingerprints.
-    """
-
-    n: int
-    names: list[str]
-    active: NDArray[np.intp]
-    target: Logits
-    numbers: NDArray[np.int64]
-    prior: Prior | None
+    n: int  # rows of the target as given
+    names: list[str]  # of all classes as given
+    active: NDArray[np.intp]  # classes that can occur; arrays below have these columns
+    target: Logits  # rows that the fit reads, at most `sample_size`
+    numbers: NDArray[np.int64]  # their row numbers in the target as given
+    prior: Prior | None  # stated class mix
     source: LabelledSample | None
     labelled: LabelledSample | None
-    source_features: NDArray[np.float32] | None
-    raw: NDArray[Any]
+    source_features: NDArray[np.float32] | None  # the layer before the logits of the source rows
+    raw: NDArray[Any]  # logits of all classes as given, for fingerprints
     bias: bool
     seed: int | None
 
@@ -352,18 +287,20 @@ def read_problem(
     seed: int | np.random.Generator,
 ) -> Problem:
     """Check what was given, draw a sample of bounded size, and leave out impossible classes."""
-    generator = check_seed(seed)
-    check_flag(bias, "bias")
+    generator = checks.check_seed(seed)
+    checks.check_flag(bias, "bias")
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
-    called = None if classes is None else check_classes(classes, k)
-    check_order(target_logits, called or header_of(source), "target_logits")
-    home = None if source is None else as_source_rows(source, k, called)
-    drawn = None if home is None else home.draw(sample_size(home), generator)
-    pair = None if home is None or drawn is None else take_labelled(home, drawn)
-    few = None if labelled is None else read_source(labelled, k, called, generator, "labelled")
+    called = None if classes is None else checks.check_classes(classes, k)
+    checks.check_order(target_logits, called or checks.header_of(source), "target_logits")
+    home = None if source is None else given.as_source_rows(source, k, called)
+    drawn = None if home is None else home.draw(given.sample_size(home), generator)
+    pair = None if home is None or drawn is None else given.take_labelled(home, drawn)
+    few = (
+        None if labelled is None else given.read_source(labelled, k, called, generator, "labelled")
+    )
     mix = None if prior is None else as_prior(prior, k, called)
-    numbers, z = draw_rows(rows, generator)
+    numbers, z = given.draw_rows(rows, generator)
     active = _active(z, mix, few)
     if mix is not None:
         mix = mix.restricted(active)
@@ -372,7 +309,8 @@ def read_problem(
         if home is None or drawn is None or pair is None:
             raise InputError(FEATURES_ALONE)
         kept = drawn[np.isin(pair.labels, active)]
-        here, there = _read_features(features, (rows.n, home.n), (numbers, kept))
+        pair_of = given.read_features(features, (rows.n, home.n), (numbers, kept))
+        here, there = map(_unit_length, pair_of)
     return Problem(
         n=rows.n,
         names=[str(c) for c in called or range(k)],
@@ -389,42 +327,12 @@ def read_problem(
     )
 
 
-def _read_features(
-    features: FeaturesLike, sizes: tuple[int, int], numbers: tuple[NDArray[np.int64], ...]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the drawn rows of both arrays of features, each row of unit length."""
-    pair = features if isinstance(features, (tuple, list)) else ()
-    arrays = [as_array(part) for part in pair]
-    tables = [None if a is None else as_floating(a) for a in arrays]
-    if len(tables) != 2 or any(a is None or len(a.shape) != 2 for a in tables):
-        kinds = [type(p).__name__ if a is None else f"shape {tuple(a.shape)} of {a.dtype}"
-                 for p, a in zip(pair, arrays, strict=True)]  # fmt: skip
-        raise InputError(
-            "features must be a pair (target features, source features) of arrays of real numbers "
-            "with one row for each row of logits, as "
-            "temperance.torch.collect_logits(features=True) returns them. Got "
-            f"{' and '.join(kinds[:2]) if len(kinds) == 2 else type(features).__name__} instead."
-        )
-    found: list[NDArray[np.float32]] = []
-    for whose, array, n, rows in zip(("target", "source"), tables, sizes, numbers, strict=True):
-        if array is None or array.shape[0] != n:
-            size = 0 if array is None else array.shape[0]
-            msg = f"{whose} features must have a row for each of {n} rows of logits. Got {size}."
-            raise InputError(msg)
-        some = to_numpy(array)[rows].astype(np.float64)
-        if not np.isfinite(some).all():
-            raise InputError(f"{whose} features must be finite. Got NaN or infinity.")
-        largest = np.abs(some).max(axis=1, keepdims=True, initial=0.0)  # its square may be infinite
-        np.divide(some, largest, where=largest > 0, out=some)
-        length = np.sqrt((some**2).sum(axis=1, keepdims=True))
-        found.append(np.divide(some, length, where=length > 0, out=some).astype(np.float32))
-    first, second = found
-    if first.shape[1] != second.shape[1]:
-        raise InputError(
-            f"features of target and source must have the same number of columns. Got "
-            f"{first.shape[1]} and {second.shape[1]}."
-        )
-    return first, second
+def _unit_length(rows: Floats) -> NDArray[np.float32]:
+    """Return each row divided by its length; a row of zeros stays."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)  # its square may be infinite
+    np.divide(rows, largest, where=largest > 0, out=rows)
+    length = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    return np.divide(rows, length, where=length > 0, out=rows).astype(np.float32)
 
 
 def _active(
@@ -470,10 +378,7 @@ def thin(target: Logits) -> NDArray[np.intp]:
 
 
 def row_keys(z: NDArray[Any]) -> NDArray[np.int64]:
-    """Return a number by which each row is known again.
-
-    Rows with the same float32 numbers have the same key, other rows hardly ever.
-    """
+    """Return a number for each row: the same for the same float32 numbers, else hardly ever."""
     with np.errstate(over="ignore"):  # rows that overflow alike count as the same
         rows = np.ascontiguousarray(z, dtype=np.float32)
         factors = np.frombuffer(np.random.default_rng(0).bytes(8 * rows.shape[1]), dtype=np.int64)

@@ -11,20 +11,14 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from temperance._core import checks
 from temperance._core.arrays import Array, Floats, namespace, to_numpy
-from temperance._core.checks import (
-    InputError,
-    check_choice,
-    check_integer,
-    check_number,
-    check_same_classes,
-    names_for,
-)
+from temperance._core.checks import InputError
 from temperance._core.stats import Interval, overlap, wilson
 from temperance._version import __version__
 from temperance.calibrate.accuracy import Source
@@ -33,12 +27,7 @@ from temperance.calibrate.expected import Expected, expect
 from temperance.calibrate.problem import Logits, Problem, row_keys
 from temperance.calibrate.solve import BiasAt
 from temperance.calibrate.stored import INTERVALS, check_stored
-from temperance.calibrate.threshold import (
-    Demand,
-    Threshold,
-    find_threshold,
-    find_thresholds,
-)
+from temperance.calibrate.threshold import Demand, Threshold, find_threshold, find_thresholds
 from temperance.calibrate.uncertainty import Plausible
 from temperance.calibrate.verdict import COVERAGE, EDGES, N_BINS, Judgement, bin_of
 from temperance.data.given import as_labelled_rows, fingerprint
@@ -50,7 +39,6 @@ from temperance.metrics.bootstrap import bootstrap, group_numbers
 from temperance.metrics.evaluation import accuracy, nll
 
 Verdict = Literal["improved", "no-evidence", "refused"]
-VERDICTS = ("improved", "no-evidence", "refused")
 MEANING = {
     "improved": "The calibrated probabilities are expected to be better than the model's own.",
     "no-evidence": "No clear gain over the model's own probabilities: it is small or not certain.",
@@ -84,7 +72,6 @@ KNOWN = {
     "range": "The class mix of the target lies in the ranges given.",
 }
 MIX = ("distance", "shrinkage", "confidence_rise", "probability")
-LEVEL = 0.9  # coverage of all intervals
 
 
 @dataclass(frozen=True)
@@ -139,6 +126,25 @@ class Calibration:
         Most serious first.
     details : dict
         All else, JSON-able: sizes, class mix, histograms, estimates, assumptions, hashes.
+
+    Examples
+    --------
+    >>> import numpy as np, temperance as tp
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(5, size=4000)
+    >>> z = 9 * (2 * np.eye(5)[y] + rng.normal(size=(4000, 5)))
+    >>> cal = tp.calibrate(z[:2000], source=(z[2000:], y[2000:]))
+    >>> cal.threshold(max_error=0.1).guaranteed, cal.threshold(max_error=0.1).error.high <= 0.1
+    (False, True)
+    >>> recall = cal.expected().recall[0]
+    >>> 0 < recall.low < recall.value < recall.high < 1
+    True
+    >>> rows = cal.label_next(100)
+    >>> better = cal.update(z[rows], y[rows])
+    >>> bool(np.ptp(better.accuracy[1:]) < np.ptp(cal.accuracy[1:]))
+    True
+    >>> cal.audit(z[rows], y[rows]).agrees
+    True
     """
 
     verdict: Verdict
@@ -154,11 +160,8 @@ class Calibration:
 
     def __str__(self) -> str:
         """Return the verdict, what it means, the estimates and the findings, a line each."""
-        known = {name: getattr(self, name) for name in INTERVALS}
-        estimates = [
-            f"{name:12} {'not known' if value is None else format(value, '.3g')}"
-            for name, value in known.items()
-        ]
+        known = [(name, getattr(self, name)) for name in INTERVALS]
+        estimates = [f"{n:12} {'not known' if v is None else format(v, '.3g')}" for n, v in known]
         found = [f"{one.code} {one.severity}: {one.title}" for one in self.findings]
         return "\n".join([f"{self.verdict}: {self.meaning}", *estimates, *found])
 
@@ -201,18 +204,6 @@ class Calibration:
         logits : array of shape (m, K) or rows
             The model's own logits of rows like those of the target, or of some of them.
         labels : array of shape (m,)
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(5, size=4000)
-        >>> z = 9 * (np.eye(5)[y] + rng.normal(size=(4000, 5)) + [1, 0, 0, 0, 0])
-        >>> cal = tp.calibrate(z, prior=np.full(5, 0.2))
-        >>> rows = cal.label_next(100)
-        >>> better = cal.update(z[rows], y[rows])
-        >>> bool(np.ptp(better.accuracy[1:]) < np.ptp(cal.accuracy[1:]))
-        True
         """
         from temperance.calibrate import recalibrate  # the pipeline builds results
 
@@ -240,7 +231,7 @@ class Calibration:
             As many rows, or all that have no label yet where these are fewer. A calibration from a
             file lists at most 200.
         """
-        n = check_integer(n, "n", low=1)
+        n = checks.check_integer(n, "n", low=1)
         listed = self.details["label_next"]
         if n > len(listed) == POLICY.to_label:
             listed = self._list_to_label(n)
@@ -279,8 +270,8 @@ class Calibration:
         """
         from temperance.calibrate import count_labels  # the pipeline builds results
 
-        check_choice(of, ("accuracy", "ece_after"), "of")
-        width = check_number(width, "width", low=0, high=1, open_low=True)
+        checks.check_choice(of, ("accuracy", "ece_after"), "of")
+        width = checks.check_number(width, "width", low=1e-6, high=1)
         return count_labels(self._fitted_problem("labels_needed"), width, of)
 
     def audit(self, logits: LogitsLike, labels: LabelsLike, groups: Any = None) -> Audit:
@@ -300,18 +291,6 @@ class Calibration:
         Returns
         -------
         Audit
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(5, size=4000)
-        >>> z = 9 * (np.eye(5)[y] + rng.normal(size=(4000, 5)) + [1, 0, 0, 0, 0])
-        >>> cal = tp.calibrate(z, prior=np.full(5, 0.2))
-        >>> rows = cal.label_next(100)
-        >>> measured = cal.audit(z[rows], y[rows])
-        >>> measured.nll_after.high < measured.nll_before.low, len(measured.label_next)
-        (True, 100)
         """
         return measure(self, logits, labels, groups)
 
@@ -328,43 +307,8 @@ class Calibration:
         -------
         Expected
             With 90 % intervals.
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(5, size=4000)
-        >>> z = 9 * (2 * np.eye(5)[y] + rng.normal(size=(4000, 5)))
-        >>> cal = tp.calibrate(z[:2000], source=(z[2000:], y[2000:]))
-        >>> predicted = cal.predict_proba(z[:2000]).argmax(axis=1)
-        >>> measured = np.mean(predicted[y[:2000] == 0] == 0)
-        >>> recall = cal.expected().recall[0]
-        >>> bool(recall.low < measured < recall.high)
-        True
         """
         return expect(self, logits)
-
-    @overload
-    def threshold(
-        self,
-        max_error: float = ...,
-        level: float = ...,
-        coverage: float | None = ...,
-        costs: Sequence[float] | None = ...,
-        *,
-        per_class: Literal[False] = ...,
-    ) -> Threshold: ...
-
-    @overload
-    def threshold(
-        self,
-        max_error: float = ...,
-        level: float = ...,
-        coverage: float | None = ...,
-        costs: Sequence[float] | None = ...,
-        *,
-        per_class: Literal[True],
-    ) -> dict[str, Threshold]: ...
 
     def threshold(
         self,
@@ -372,9 +316,7 @@ class Calibration:
         level: float = 0.9,
         coverage: float | None = None,
         costs: Sequence[float] | None = None,
-        *,
-        per_class: bool = False,
-    ) -> Threshold | dict[str, Threshold]:
+    ) -> Threshold:
         """Return the confidence from which rows may be accepted.
 
         Without labels the answer is an estimate. With labelled rows in the calibration it is a
@@ -394,36 +336,28 @@ class Calibration:
         costs : pair of float, optional
             Cost of an accepted row that is wrong, and of a row that is referred to a person, in
             place of ``max_error``: the threshold is that of least expected cost.
-        per_class : bool
-            Whether the rows of each predicted class get a threshold of their own: at most
-            ``max_error`` of the accepted rows of each class are then wrong, and the level holds for
-            all classes together.
 
         Returns
         -------
-        Threshold, or dict of Threshold by predicted class
-            The ``confidence`` is None where no row may be accepted. A class that is never predicted
-            has no threshold.
-
-        Examples
-        --------
-        >>> import numpy as np, temperance as tp
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(5, size=4000)
-        >>> z = 9 * (2 * np.eye(5)[y] + rng.normal(size=(4000, 5)))
-        >>> cal = tp.calibrate(z[:2000], source=(z[2000:], y[2000:]))
-        >>> found = cal.threshold(max_error=0.1)
-        >>> found.guaranteed, found.error.high <= 0.1
-        (False, True)
-        >>> tested = cal.update(z[:300], y[:300]).threshold(max_error=0.1)
-        >>> tested.guaranteed, tested.map == cal.map
-        (True, True)
-        >>> by_class = cal.threshold(max_error=0.2, per_class=True)
-        >>> list(by_class), by_class["0"].error.high <= 0.2
-        (['0', '1', '2', '3', '4'], True)
+        Threshold
+            The ``confidence`` is None where no row may be accepted.
         """
-        find = find_thresholds if per_class else find_threshold
-        return find(self, Demand.of(max_error, level, coverage, costs))
+        return find_threshold(self, Demand.of(max_error, level, coverage, costs))
+
+    def thresholds(
+        self,
+        max_error: float = 0.05,
+        level: float = 0.9,
+        coverage: float | None = None,
+        costs: Sequence[float] | None = None,
+    ) -> dict[str, Threshold]:
+        """Return a threshold of its own for the rows of each predicted class, by class.
+
+        At most ``max_error`` of the accepted rows of each class are wrong, and the level holds for
+        all classes together. A class that is never predicted has no threshold. The arguments are
+        those of `threshold`.
+        """
+        return find_thresholds(self, Demand.of(max_error, level, coverage, costs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to one JSON file; `temperance.load` gives it back."""
@@ -445,28 +379,19 @@ class Calibration:
     def from_dict(cls, facts: dict[str, Any]) -> Calibration:
         """Return the calibration that `to_dict` described."""
         check_stored(facts)
-        check_choice(facts["verdict"], VERDICTS, "verdict")
-        intervals = {name: _interval(facts[name], name) for name in INTERVALS}
-        temperature = intervals.pop("temperature")
-        if temperature is None:
+        checks.check_choice(facts["verdict"], tuple(MEANING), "verdict")
+        intervals: dict[str, Any] = {name: _interval(facts[name], name) for name in INTERVALS}
+        if intervals["temperature"] is None:
             raise InputError("temperature must be three numbers. Got null instead.")
-        check_choice(facts["details"]["method"], tuple(APPLIED), "method")
-        check_choice(facts["details"]["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
-        check_choice(facts["map"]["kind"], KINDS, "kind of the map")
+        details = dict(facts["details"])
+        checks.check_choice(details["method"], APPLIED, "method")
+        checks.check_choice(details["prior_kind"], (*KNOWN, "unknown"), "prior_kind")
+        checks.check_choice(facts["map"]["kind"], KINDS, "kind of the map")
         stored = artefact.build_map(facts["map"])
         if stored.n_classes is not None:
-            check_same_classes(stored.n_classes, facts["details"]["n_classes"], "map")
-        return cls(
-            verdict=facts["verdict"],
-            map=stored,
-            findings=tuple(Finding(**finding) for finding in facts["findings"]),
-            details=dict(facts["details"]),
-            temperature=temperature,
-            accuracy=intervals["accuracy"],
-            ece_before=intervals["ece_before"],
-            ece_after=intervals["ece_after"],
-            gain=intervals["gain"],
-        )
+            checks.check_same_classes(stored.n_classes, details["n_classes"], "map")
+        findings = tuple(Finding(**finding) for finding in facts["findings"])
+        return cls(facts["verdict"], stored, findings=findings, details=details, **intervals)
 
     def to_html(
         self,
@@ -557,8 +482,10 @@ class Audit:
 
 def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     """Measure a calibration; see `Calibration.audit`."""
-    rows = as_labelled_rows(logits, labels, classes=names_for(labels, cal.details["classes"]))
-    check_same_classes(rows.n_classes, int(cal.details["n_classes"]), "logits")
+    rows = as_labelled_rows(
+        logits, labels, classes=checks.names_for(labels, cal.details["classes"])
+    )
+    checks.check_same_classes(rows.n_classes, int(cal.details["n_classes"]), "logits")
     block = rows.take(np.arange(rows.n))
     if fingerprint(block.logits, block.labels) == cal.details["fitted_on"]["source"]:
         raise InputError(
@@ -570,7 +497,7 @@ def measure(cal: Calibration, logits: Any, labels: Any, groups: Any) -> Audit:
     mapped = np.asarray(cal.map(z))
 
     def interval(metric: Callable[..., float], u: NDArray[np.float64]) -> Interval:
-        return bootstrap(metric, u, y, groups, level=LEVEL)
+        return bootstrap(metric, u, y, groups, level=POLICY.level)
 
     right = interval(accuracy, mapped)
     if right.low == right.high:  # no error, or no success, to draw again
@@ -603,9 +530,14 @@ def describe(
 ) -> dict[str, Any]:
     """Return all details of a calibration."""
     prior, sample = problem.prior, problem.sample
+    rough = None if prior is None or prior.exact else prior
     own, mapped = sample.probabilities(1.0), sample.probabilities(*used)
-    mix = None if plausible is None or problem.prior is None else plausible.mix
+    mix = None if plausible is None or prior is None else plausible.mix
     chosen = rows_to_label(problem, used, POLICY.to_label)
+
+    def wide(shares: Floats) -> list[float]:
+        return problem.widen(shares, 0.0).tolist()
+
     return {
         "n_target": problem.n,
         "n_read": len(problem.target),
@@ -614,10 +546,10 @@ def describe(
         "n_labelled": 0 if problem.labelled is None else len(problem.labelled.labels),
         "n_classes": len(problem.names),
         "classes": problem.names,
-        "prior": None if prior is None else problem.widen(prior.value, 0.0).tolist(),
+        "prior": None if prior is None else wide(prior.value),
         "prior_kind": "unknown" if prior is None else prior.kind,
-        "prior_low": _ends(problem, "low"),
-        "prior_high": _ends(problem, "high"),
+        "prior_low": None if rough is None else wide(rough.low),
+        "prior_high": None if rough is None else wide(rough.high),
         "mix": None if mix is None else {name: getattr(mix, name) for name in MIX},
         "accuracy_before": None if judgement is None else list(judgement.accuracy_before),
         "probability_of_gain": None if judgement is None else judgement.probability,
@@ -635,20 +567,20 @@ def describe(
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "predicted_mix": problem.widen(problem.predicted_mix, 0.0).tolist(),
-        "mix_before": problem.widen(own.mean(axis=0), 0.0).tolist(),
-        "mix_after": problem.widen(mapped.mean(axis=0), 0.0).tolist(),
+        "predicted_mix": wide(problem.predicted_mix),
+        "mix_before": wide(own.mean(axis=0)),
+        "mix_after": wide(mapped.mean(axis=0)),
         "confidence_before": float(own.max(axis=1).mean()),
         "confidence_after": float(mapped.max(axis=1).mean()),
         "histograms": {
             "edges": EDGES.tolist(),
-            "target_before": _histogram(own),
-            "target_after": _histogram(mapped),
+            "target_before": _histogram(own.max(axis=1)),
+            "target_after": _histogram(mapped.max(axis=1)),
             **_source_bins(source),
         },
         "source": _source_facts(source),
         "labelled": _labelled_facts(problem, before_labels),
-        "risk_coverage": _risks(judgement),
+        "risk_coverage": None if judgement is None else _risks(judgement),
         "method": method,
         "label_next": problem.numbers[chosen].tolist(),
         "label_next_keys": row_keys(problem.raw[chosen]).tolist(),
@@ -657,40 +589,23 @@ def describe(
 
 
 def rows_to_label(problem: Problem, used: BiasAt, n: int) -> NDArray[np.intp]:
-    """Return the places of at most n target rows to label; see `Calibration.label_next`."""
-    unlabelled = _unlabelled(problem)
-    confidence = problem.target.probabilities(*used).max(axis=1)
-    return unlabelled[spread_rows(confidence[unlabelled], problem.seed, n)]
-
-
-def _unlabelled(problem: Problem) -> NDArray[np.intp]:
-    """Return the places of the target rows that have no label yet."""
-    if problem.labelled is None:
-        return np.arange(len(problem.raw))
-    labelled = row_keys(problem.labelled.logits)
-    return np.flatnonzero(~np.isin(row_keys(problem.raw[:, problem.active]), labelled))
-
-
-def spread_rows(confidence: Floats, seed: int | None, most: int) -> NDArray[np.intp]:
-    """Return at most so many row numbers, spread evenly over the confidence.
+    """Return the places of at most n target rows without a label, spread evenly over confidence.
 
     Steps of the golden ratio through the rows in order of confidence, from a random start: every
     row is equally likely to be taken, and every beginning of the list is spread evenly. No gap
-    between 4 n steps is as wide as one of n rows, so that n rows are all found.
+    between 4 m steps is as wide as one of m rows, so that m rows are all found.
     """
-    n = len(confidence)
-    order = np.argsort(confidence, kind="stable")
-    start = np.random.default_rng(seed or 0).random()
-    steps = (start + GOLDEN * np.arange(4 * min(n, most))) % 1.0
-    _, first = np.unique(place := (steps * n).astype(np.intp), return_index=True)
-    return order[place[np.sort(first)]][:most]
-
-
-def _ends(problem: Problem, end: str) -> list[float] | None:
-    prior = problem.prior
-    if prior is None or prior.exact:
-        return None
-    return problem.widen(getattr(prior, end), 0.0).tolist()
+    unlabelled = np.arange(len(problem.raw))
+    if problem.labelled is not None:
+        labelled = row_keys(problem.labelled.logits)
+        known = np.isin(row_keys(problem.raw[:, problem.active]), labelled)
+        unlabelled = np.flatnonzero(~known)
+    confidence = problem.target.probabilities(*used).max(axis=1)[unlabelled]
+    order, m = np.argsort(confidence, kind="stable"), len(unlabelled)
+    start = np.random.default_rng(problem.seed or 0).random()
+    steps = (start + GOLDEN * np.arange(4 * min(m, n))) % 1.0
+    _, first = np.unique(place := (steps * m).astype(np.intp), return_index=True)
+    return unlabelled[order[place[np.sort(first)]][:n]]
 
 
 def _estimates(problem: Problem, plausible: Plausible | None) -> list[dict[str, Any]]:
@@ -741,19 +656,18 @@ def _would_change(problem: Problem) -> list[str]:
     return wishes
 
 
-def _histogram(p: Floats) -> list[int]:
-    return np.bincount(bin_of(p.max(axis=1)), minlength=N_BINS).tolist()
+def _histogram(confidence: Floats, weights: Floats | None = None) -> list[float]:
+    return np.bincount(bin_of(confidence), weights, N_BINS).tolist()
 
 
 def _source_bins(source: Source | None) -> dict[str, Any]:
     if source is None:
         return {"source": None, "source_correct": None, "source_confidence": None}
-    top = source.confidence
-    place, right = bin_of(top), source.rows.predicted == source.labels
+    top, right = source.confidence, source.rows.predicted == source.labels
     return {
-        "source": np.bincount(place, minlength=N_BINS).tolist(),
-        "source_correct": np.bincount(place, right, N_BINS).tolist(),
-        "source_confidence": np.bincount(place, top, N_BINS).tolist(),
+        "source": _histogram(top),
+        "source_correct": _histogram(top, right.astype(np.float64)),
+        "source_confidence": _histogram(top, top),
     }
 
 
@@ -786,10 +700,8 @@ def _labelled_facts(problem: Problem, before: Judgement | None) -> dict[str, Any
     }
 
 
-def _risks(judgement: Judgement | None) -> dict[str, Any] | None:
+def _risks(judgement: Judgement) -> dict[str, Any]:
     """Return the expected share of wrong answers by coverage, with its band."""
-    if judgement is None:
-        return None
     before, after = judgement.risk_before, judgement.risk_after
     return {
         "coverage": COVERAGE.tolist(),

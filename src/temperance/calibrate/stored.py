@@ -152,9 +152,6 @@ def _check_length(values: list[Any] | None, n: int, name: str) -> None:
         raise InputError(f"{name} must hold {n} values. It holds {len(values)}.")
 
 
-# ------------------------------------------------------------------ values of any form
-
-
 def check_form(value: object, form: Form, name: str) -> None:
     """Raise unless a value that was read from JSON has a form.
 
@@ -163,11 +160,16 @@ def check_form(value: object, form: Form, name: str) -> None:
     Traceback (most recent call last):
     temperance._core.checks.InputError: facts.mix must be a list or null. Got a text instead.
     """
-    if isinstance(form, tuple):
-        _check_either(value, cast("tuple[Form, ...]", form), name)
-    elif not _has_type(value, form):
-        raise InputError(f"{name} must be {_words(form)}. Got {_kind(value)} instead.")
-    elif isinstance(form, list):
+    forms = cast("tuple[Form, ...]", form if isinstance(form, tuple) else (form,))
+    fitting = [one for one in forms if _has_type(value, one)]
+    if not fitting:
+        kinds: list[Any] = [list if isinstance(f, list) else dict if isinstance(f, dict) else f
+                            for f in forms]  # fmt: skip
+        words = " or ".join(NAMES[kind] for kind in kinds)
+        got = NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)
+        raise InputError(f"{name} must be {words}. Got {got} instead.")
+    form = fitting[0]
+    if isinstance(form, list):
         (inner,) = cast("list[Form]", form)
         for place, one in enumerate(cast("list[object]", value)):
             check_form(one, inner, f"{name}[{place}]")
@@ -179,15 +181,6 @@ def check_form(value: object, form: Form, name: str) -> None:
             check_form(held[key], inner, f"{name}.{key}")
 
 
-def _check_either(value: object, forms: tuple[Form, ...], name: str) -> None:
-    for form in forms:
-        if _has_type(value, form):
-            check_form(value, form, name)
-            return
-    words = " or ".join(_words(form) for form in forms)
-    raise InputError(f"{name} must be {words}. Got {_kind(value)} instead.")
-
-
 def _has_type(value: object, form: Form) -> bool:
     """Return whether a value is of the type that a form asks for, whatever is inside."""
     if form is None:
@@ -197,11 +190,3 @@ def _has_type(value: object, form: Form) -> bool:
     if form is float:
         return type(value) in (int, float) and math.isfinite(float(cast("float", value)))
     return type(value) is form
-
-
-def _words(form: Form) -> str:
-    return NAMES[list if isinstance(form, list) else dict if isinstance(form, dict) else form]
-
-
-def _kind(value: object) -> str:
-    return NAMES[None] if value is None else NAMES.get(type(value), type(value).__name__)

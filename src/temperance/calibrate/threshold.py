@@ -78,9 +78,10 @@ class Candidates:
     confidence: Floats
     accepted: NDArray[np.intp]
     wrong: Floats  # expected share among accepted rows, by plausible map and candidate
+    used: Map
 
     @classmethod
-    def of(cls, given: Answers, steps: int) -> Candidates:
+    def of(cls, used: Map, given: Answers, steps: int) -> Candidates:
         """Return at most so many thresholds, each between two different confidences."""
         order = np.argsort(-given.confidence, kind="stable")
         c, n = given.confidence[order], len(order)
@@ -90,7 +91,24 @@ class Candidates:
         # The last threshold accepts every row, also one of a lower confidence than any row here.
         between = np.r_[(c[counts[:-1] - 1] + c[counts[:-1]]) / 2, 0.0]
         wrong = np.cumsum(given.wrong[:, order], axis=1)[:, counts - 1] / counts
-        return cls(between, counts, wrong)
+        return cls(between, counts, wrong, used)
+
+    def choose(self, given: Answers, demand: Demand) -> int | None:
+        """Return the candidate of a coverage, or of least expected cost, which may be none."""
+        shares = self.accepted / self.accepted[-1]
+        if demand.prices is None:
+            return int(np.abs(shares - demand.coverage).argmin())
+        wrong, referred = demand.prices
+        expected = shares * (given.weights @ self.wrong) * wrong + (1 - shares) * referred
+        best = int(expected.argmin())
+        return best if expected[best] < referred else None
+
+    def threshold(self, at: int | None, error: Interval | None, *, guaranteed: bool) -> Threshold:
+        """Return a candidate with its error; None accepts no row."""
+        if at is None:
+            return Threshold(None, 0.0, None, guaranteed, self.used)
+        share = float(self.accepted[at] / self.accepted[-1])
+        return Threshold(float(self.confidence[at]), share, error, guaranteed, self.used)
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,11 @@ class Demand:
     level: float
     coverage: float | None
     prices: tuple[float, float] | None
+
+    @property
+    def decides(self) -> bool:
+        """Return whether a coverage or prices decide, in place of the largest error."""
+        return self.coverage is not None or self.prices is not None
 
     @classmethod
     def of(
@@ -137,14 +160,13 @@ def find_threshold(cal: Calibration, demand: Demand) -> Threshold:
 def find_thresholds(cal: Calibration, demand: Demand) -> dict[str, Threshold]:
     """Return a threshold for the rows of each predicted class; see `Calibration.threshold`."""
     given, tested = answers(cal, None, "threshold"), _tested(cal)
-    names = cal.details["classes"]
     present = np.unique(given.predicted)
     demand = replace(demand, level=1 - (1 - demand.level) / len(present))
     found: dict[str, Threshold] = {}
     for k in present:
-        part = None if tested is None else _of_class(tested, k)
         rows = given.take(np.flatnonzero(given.predicted == k))
-        found[str(names[given.active[k]])] = _search(cal.map, rows, part, demand)
+        name = str(cal.details["classes"][given.active[k]])
+        found[name] = _search(cal.map, rows, tested and _of_class(tested, k), demand)
     return found
 
 
@@ -163,36 +185,17 @@ def _search(used: Map, given: Answers, tested: Tested | None, demand: Demand) ->
     guaranteed = None if tested is None else _guarantee(tested, demand)
     if guaranteed is not None:
         return guaranteed
-    among = Candidates.of(given, STEPS)
+    among = Candidates.of(used, given, STEPS)
 
-    def estimated(at: int) -> Threshold:
-        count = int(among.accepted[at])
-        error = given.share(among.wrong[:, at], count, demand.level)
-        share = count / len(given.rows)
-        return Threshold(float(among.confidence[at]), share, error, guaranteed=False, map=used)
+    def estimated(at: int) -> Interval:
+        return given.share(among.wrong[:, at], int(among.accepted[at]), demand.level)
 
-    nothing = Threshold(None, 0.0, None, guaranteed=False, map=used)
-    if demand.coverage is not None or demand.prices is not None:
-        at = _choose(given, among, demand)
-        return nothing if at is None else estimated(at)
-    for at in reversed(range(len(among.accepted))):
-        found = estimated(at)
-        if found.error is not None and found.error.high <= demand.max_error:
-            return found
-    return nothing
-
-
-def _choose(given: Answers, among: Candidates, demand: Demand) -> int | None:
-    """Return the candidate of a coverage, or of least expected cost: None where that is none."""
-    shares = among.accepted / len(given.rows)
-    if demand.coverage is not None:
-        return int(np.abs(shares - demand.coverage).argmin())
-    assert demand.prices is not None  # noqa: S101 - the caller checks it
-    wrong, referred = demand.prices
-    mean = given.weights @ among.wrong / given.weights.sum()
-    expected = shares * mean * wrong + (1 - shares) * referred
-    best = int(expected.argmin())
-    return best if expected[best] < referred else None
+    if demand.decides:
+        found = among.choose(given, demand)
+    else:
+        most_first = reversed(range(len(among.accepted)))
+        found = next((at for at in most_first if estimated(at).high <= demand.max_error), None)
+    return among.threshold(found, None if found is None else estimated(found), guaranteed=False)
 
 
 def _tested(cal: Calibration) -> Tested | None:
@@ -224,34 +227,28 @@ def _tested(cal: Calibration) -> Tested | None:
 def _guarantee(tested: Tested, demand: Demand) -> Threshold | None:
     """Return a threshold that the labelled rows have tested; None where they are too few."""
     given, seen, wrong = tested.target, tested.labelled, tested.wrong
-    among = Candidates.of(given, TESTS)
-    m, n, max_error = len(wrong), len(given.rows), demand.max_error
+    among = Candidates.of(tested.map, given, TESTS)
 
-    def measured(at: int) -> Threshold:
+    def measured(at: int) -> Interval | None:
         reached = seen.confidence >= among.confidence[at]
-        error = exact_interval(int(wrong[reached].sum()), int(reached.sum()), demand.level)
-        share = float(among.accepted[at]) / n
-        confidence = float(among.confidence[at])
-        return Threshold(confidence, share, error, guaranteed=True, map=tested.map)
+        return exact_interval(int(wrong[reached].sum()), int(reached.sum()), demand.level)
 
-    nothing = Threshold(None, 0.0, None, guaranteed=True, map=tested.map)
-    if demand.coverage is not None or demand.prices is not None:
-        at = _choose(given, among, demand)
-        if at is None:
-            return nothing
-        found = measured(at)
-        return None if found.error is None else found
+    if demand.decides:
+        found = among.choose(given, demand)
+        error = None if found is None else measured(found)
+        untested = found is not None and error is None
+        return None if untested else among.threshold(found, error, guaranteed=True)
     # The bound needs that many rows without any error; some more are asked for.
-    needed = np.log(1 - demand.level) / np.log1p(-min(max_error, 1 - 1e-12))
-    if m < needed:
+    needed = np.log(1 - demand.level) / np.log1p(-min(demand.max_error, 1 - 1e-12))
+    if len(wrong) < needed:
         return None
-    enough = min(1.0, (needed + 2 * np.sqrt(needed)) / m)
-    best = nothing
-    for at in np.flatnonzero(among.accepted / n >= enough - 1e-12):
-        found = measured(int(at))
-        if found.error is None or found.error.high > max_error:
+    enough = min(1.0, (needed + 2 * np.sqrt(needed)) / len(wrong))
+    best = among.threshold(None, None, guaranteed=True)
+    for at in np.flatnonzero(among.accepted / among.accepted[-1] >= enough - 1e-12):
+        error = measured(int(at))
+        if error is None or error.high > demand.max_error:
             break
-        best = found
+        best = among.threshold(int(at), error, guaranteed=True)
     return best
 
 

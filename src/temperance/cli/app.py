@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import temperance as tp
 from temperance import report as page
-from temperance._core.progress import tracked
 from temperance.cli import demo as story
 from temperance.cli import inputs, methods, monitor, options, output
 from temperance.cli.options import EXAMPLES, Classes, Json, Labels, Out, Probabilities
@@ -25,7 +24,7 @@ REFUSED_NOTE = "{} holds a refused calibration: {}"
 app = App(
     name="temperance",
     help="Trustworthy confidence for a trained classifier on shifted data, without labels.",
-    help_epilogue=options.FRONT,
+    help_epilogue=EXAMPLES["temperance"],
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main() says what it left behind
     version=tp.__version__,
@@ -84,18 +83,21 @@ def calibrate(
     inputs.check_share(max_error, "--max-error", open_low=True)
     if report is None and (title is not None or model is not None):
         raise tp.InputError("--title and --model are words of the report. Add --report FILE.")
-    content = "probabilities" if probabilities else "logits"
     written = [
         inputs.Output("--out", out, inputs.ARTEFACT),
         inputs.Output("--report", report, inputs.PAGE),
     ]
     inputs.check_outputs(written, target, source, labelled, prior, classes, *(features or ()))
     with output.working("reading"):
+        content = "probabilities" if probabilities else "logits"
         rows = inputs.read_table(target, classes, keep="logits", content=content)
         before, some = (
-            None if path is None else inputs.read_beside(path, classes, rows, content)
+            path
+            and inputs.read_labelled(path, classes, None, rows.classes, probabilities=probabilities)
             for path in (source, labelled)
         )
+    for path, table in ((source, before), (labelled, some)):
+        inputs.check_same_names(table and table.classes, rows.classes, str(path))
     names = next((t.classes for t in (rows, before, some) if t and t.classes), None)
     with output.working("calibrating"):
         calibration = tp.calibrate(
@@ -103,7 +105,7 @@ def calibrate(
             inputs.read_prior(prior, rows, before),
             inputs.pair_of(before),
             labelled=inputs.pair_of(some),
-            features=inputs.read_features(features),
+            features=features and inputs.read_features(features),
             classes=names,
             bias=bias,
             seed=seed,
@@ -160,8 +162,7 @@ def fit(
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
     inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
-    content = "probabilities" if probabilities else "logits"
-    rows = inputs.read_labelled(val, classes, labels, content=content)
+    rows = inputs.read_labelled(val, classes, labels, probabilities=probabilities)
     with output.working(f"fitting {method}"):
         fitted, before, after = methods.fit(method, rows, penalty)
     hashed = fingerprint(rows.logits, rows.labels)
@@ -214,7 +215,7 @@ def apply(
         return held.map.predict_proba(logits.astype(wide)) if probabilities else held.map(logits)
 
     name = "probabilities" if probabilities else "logits"
-    formats.write(out, rows, function, name, track=lambda blocks: tracked(blocks, "blocks"))
+    formats.write(out, rows, function, name)
     output.show_files({f"{rows.n:,} rows of {name}": out})
     if out.suffix.lower() == ".csv":  # a CSV file has no place for class names
         output.note_columns("prob" if probabilities else "logit", rows.classes)
@@ -250,8 +251,8 @@ def evaluate(
     inputs.check_share(max_ece, "--max-ece")
     inputs.check_share(min_accuracy, "--min-accuracy")
     held = None if map is None else inputs.read_map(map)
-    content = "probabilities" if probabilities else "logits"
-    rows = inputs.read_labelled(test, classes, labels, held and held.classes, content)
+    names = held and held.classes
+    rows = inputs.read_labelled(test, classes, labels, names, probabilities=probabilities)
     if held is not None and map is not None:
         inputs.check_classes_of_map(held, rows, map.name)
     with output.working("measuring"):
@@ -299,12 +300,16 @@ def report(
     """
     written = inputs.Output("--out", out, inputs.PAGE)
     inputs.check_outputs([written], calibration, labelled, labels, classes)
-    held = inputs.read_calibration(calibration)
+    held = artefacts.load(calibration)
+    if not isinstance(held, tp.Calibration):
+        raise tp.InputError(
+            f"{calibration.name} must hold a calibration, as 'temperance calibrate' writes it. It "
+            f"holds a map alone, as 'temperance fit' writes it."
+        )
     audit = None
     if labelled is not None:
         names = inputs.class_names(calibration)
-        content = "probabilities" if probabilities else "logits"
-        rows = inputs.read_labelled(labelled, classes, labels, names, content)
+        rows = inputs.read_labelled(labelled, classes, labels, names, probabilities=probabilities)
         inputs.check_same_names(names, rows.classes, calibration.name)
         audit = held.audit(*inputs.pair_of(rows), groups=rows.groups)
     page.to_html(held, out, audit=audit, title=title, model=model)

@@ -56,20 +56,15 @@ def read_labelled(
     classes: str | None,
     labels: Path | None,
     otherwise: list[str] | None = None,
-    content: Content = "logits",
+    *,
+    probabilities: bool,
 ) -> Table:
     """Read rows that must have labels."""
+    content = "probabilities" if probabilities else "logits"
     table = read_table(path, classes, labels, otherwise=otherwise, content=content)
     if table.labels is None:
         place = PLACE_OF_LABELS.get(path.suffix, "a column 'label'")
         raise InputError(f"{path.name} must have labels here. Add {place}.")
-    return table
-
-
-def read_beside(path: Path, classes: str | None, rows: Table, content: Content) -> Table:
-    """Read labelled rows that go with others, whose classes they share."""
-    table = read_labelled(path, classes, None, rows.classes, content)
-    check_same_names(table.classes, rows.classes, str(path))
     return table
 
 
@@ -78,15 +73,13 @@ def pair_of(table: Table | None) -> Any:
     return None if table is None else (table.logits, table.labels)
 
 
-def read_features(paths: tuple[Path, Path] | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def read_features(paths: Iterable[Path]) -> list[NDArray[Any]]:
     """Return the features of target and source, mapped from two .npy files."""
-    if paths is None:
-        return None
     for path in paths:
         if path.suffix != ".npy":
             msg = f"--features must be two .npy files, of target and source. Got {path.name!a}."
             raise InputError(msg)
-    return read_array(paths[0]), read_array(paths[1])
+    return [read_array(path) for path in paths]
 
 
 def read_classes(text: str) -> list[str]:
@@ -153,15 +146,6 @@ def read_map(path: Path) -> Held:
         refused = applied(held) if held.verdict == "refused" else ""
         return Held(held.map, class_names(path), int(held.details["n_classes"]), refused)
     return Held(held, class_names(path), None, "")
-
-
-def read_calibration(path: Path) -> Calibration:
-    """Return the calibration of an artefact."""
-    held = artefact.load(path)
-    if not isinstance(held, Calibration):
-        msg = f"{path.name} must hold a calibration, as 'temperance calibrate' writes it. It holds"
-        raise InputError(f"{msg} a map alone, as 'temperance fit' writes it.")
-    return held
 
 
 def class_names(path: Path) -> list[str] | None:

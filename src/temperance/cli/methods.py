@@ -42,19 +42,13 @@ def fit(
 
 
 def after(fitted: Map, rows: Table) -> Rows:
-    """Return labelled rows after a map, applied to each block as it is read.
-
-    In single precision at least: half would overflow or round.
-    """
+    """Return labelled rows after a map, block by block, in single precision at least."""
     dtype = np.result_type(rows.logits.dtype, np.float32)
     return as_rows(rows.logits, rows.labels).mapped(lambda z: fitted(z.astype(dtype)))
 
 
 def measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
-    """Return metrics of labelled rows, after a map if there is one, with bootstrap intervals.
-
-    The intervals are by group where there are any.
-    """
+    """Return metrics of rows, after a map if there is one, with bootstrap intervals (by group)."""
     labelled = as_rows(rows.logits, rows.labels) if fitted is None else after(fitted, rows)
     return {
         name: list(tp.metrics.bootstrap(metric, labelled, groups=rows.groups))

@@ -12,13 +12,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from cyclopts import App, Parameter
 
+from temperance._core.arrays import is_numpy
 from temperance._core.checks import InputError
 from temperance.cli import inputs, output
 from temperance.cli.options import EXAMPLES, FLAG, Classes, Json, Model, Out, Probabilities, Title
 from temperance.cli.wording import in_options
+from temperance.data.parquet import values_of
 from temperance.io import formats
 from temperance.monitor import Limits, Monitor, Window
-from temperance.monitor.timeline import moment
+from temperance.monitor.state import moment
 from temperance.monitor.window import NEW_CALIBRATION
 from temperance.report.texts import between
 
@@ -75,8 +77,7 @@ def start(
             recall[name] = float(value)
         except ValueError:
             raise InputError(f"--min-recall must be like melanoma=0.9. Got {text!a}.") from None
-    content = "probabilities" if probabilities else "logits"
-    rows = inputs.read_labelled(source, classes, None, content=content)
+    rows = inputs.read_labelled(source, classes, None, probabilities=probabilities)
     mix = inputs.read_prior(prior, rows, rows)
     limits = Limits(min_accuracy, max_ece, recall)
     pair = inputs.pair_of(rows)
@@ -117,7 +118,6 @@ def add(
         Length of these windows.
     """
     held = _load(state)
-    content = "probabilities" if probabilities else "logits"
     columns = [*(segment or ()), *([dates] if dates else ())]
     if columns and (window is None or not formats.is_table(window)):
         raise InputError("--segment and --dates need a window in a .csv or .parquet file.")
@@ -125,12 +125,15 @@ def add(
         raise InputError("--dates gives each window its date: leave --at and --labelled out.")
     few = None
     if labelled is not None:
-        few = inputs.pair_of(inputs.read_labelled(labelled, None, None, held.classes, content))
+        few = inputs.pair_of(
+            inputs.read_labelled(labelled, None, None, held.classes, probabilities=probabilities)
+        )
     with output.working("estimating"):
         if window is None:
             added = [held.add(None, at=at, labelled=few)]
         else:
             keep = "columns" if columns else "logits"
+            content = "probabilities" if probabilities else "logits"
             rows = inputs.read_table(window, otherwise=held.classes, keep=keep, content=content)
             inputs.check_same_names(held.classes, rows.classes, state.name)
             values = {name: _column(rows.columns, name) for name in columns}
@@ -151,7 +154,7 @@ def _column(columns: dict[str, Any], name: str) -> Any:
         listed = ", ".join(list(columns)[:8]) or "none"
         raise InputError(f"the window must have the column {name!a}. Others it has: {listed}.")
     held = columns[name]
-    return np.array(held.to_pylist() if hasattr(held, "to_pylist") else list(held), dtype=object)
+    return np.array(held if is_numpy(held) else values_of(held, name), dtype=object)
 
 
 def _windows(dates: Any, every: str) -> Iterator[tuple[str, Any]]:

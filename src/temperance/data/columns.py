@@ -14,10 +14,7 @@ Prefix = Literal["logit", "prob"]
 
 
 def columns_of(header: Sequence[str], name: str, prefix: Prefix = "logit") -> list[str]:
-    """Return ``logit_0 … logit_{K-1}`` of a table, in the order of the classes.
-
-    The time is that of reading the header, whatever numbers stand in it.
-    """
+    """Return ``logit_0 … logit_{K-1}`` of a table, in the order of the classes."""
     repeated = [column for column, times in Counter(header).items() if times > 1]
     if repeated:
         raise InputError(f"{name} must name each column once. It names {repeated[0]!a} twice.")

@@ -124,7 +124,7 @@ class DaskRows(Rows):
         self.passes = 0
         self._parts = parts
         self._sizes = sizes
-        self._checked = False
+        self._name = name
         starts = _starts(sizes or [0] * len(parts))
         part = [f" of partition {i}" if sizes is None else "" for i in range(len(parts))]
         self._places = [
@@ -151,8 +151,8 @@ class DaskRows(Rows):
         if sums.totals is None:
             raise InputError("logits must have at least one row. Got empty partitions only.")
         if not self._checked:
-            check, self._sizes, weight = sums.seen
-            check.finish(self.n_classes)
+            look, self._sizes, weight = sums.seen
+            look.check(self._name, self.n_classes)
             checks.check_weight_sum(weight)
             self._checked = True
         self.passes += 1
@@ -205,14 +205,8 @@ def _starts(sizes: list[int]) -> list[int]:
     return [0, *np.cumsum(sizes).tolist()][: len(sizes)]
 
 
-# -------------------------------------------------------------------------- what workers do
-
-
 class PartialSums(NamedTuple):
-    """Totals of a partition, None where it is empty; in a first pass, what was seen of it.
-
-    That is its `BlockCheck`, its size in a list, and its weight.
-    """
+    """Totals of a partition, None where it is empty; in a first pass its `Look`, [size], weight."""
 
     totals: Any
     seen: Totals
@@ -232,19 +226,19 @@ def _rows_of(block: Block, place: Place) -> ArrayRows:
 
 def _reduced(block: Block, statistic: Statistic, place: Place, first: bool) -> PartialSums:
     """Reduce one partition, and in a first pass look at its values."""
-    check = checks.BlockCheck(place.name, place.start)
     n = len(block.logits)
     if n == 0:
-        return PartialSums(None, (check, [0], 0.0))
-    rows = _rows_of(block, place)
-
-    def looking(part: Block) -> Totals:
-        check.see(part.logits)
-        return statistic(part)
-
-    # Rows are numbered in the order in which they are looked at: not in threads.
-    totals = reduce(add, map(looking, rows.blocks())) if first else rows.reduce(statistic)
-    return PartialSums(totals, (check, [n], float(n if rows.weight is None else rows.weight.sum())))
+        return PartialSums(None, (checks.Look(), [0], 0.0))
+    rows, look, totals = _rows_of(block, place), checks.Look(), None
+    if not first:
+        totals = rows.reduce(statistic)
+    else:  # rows are numbered in the order in which they are looked at: not in threads
+        for part in rows.blocks():
+            checks.check_finite(part.logits, place.name, place.start + look.rows)
+            look += checks.Look.at(part.logits)
+            sums = statistic(part)
+            totals = sums if totals is None else add(totals, sums)
+    return PartialSums(totals, (look, [n], float(n if rows.weight is None else rows.weight.sum())))
 
 
 def _picked(block: Block, place: Place, index: NDArray[np.int64]) -> Block:

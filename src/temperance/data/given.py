@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core import checks
-from temperance._core.arrays import as_array, as_floating, is_numpy, is_torch, to_numpy
+from temperance._core.arrays import Floats, as_array, as_floating, is_numpy, is_torch, to_numpy
 from temperance._core.checks import InputError
 from temperance.data.rows import ArrayRows, Rows, release, rows_per_block
 from temperance.data.stream import StreamRows
@@ -106,8 +106,11 @@ def _array_rows(
         classes = checks.check_classes(classes, k)
         checks.check_order(logits, classes, name)
     names = checks.names_for(labels, classes)
-    y = None if labels is None else checks.check_labels(labels, n, k, names, indexed=False)
-    w = checks.check_sample_weight(sample_weight, n)
+    y = None if labels is None else checks.check_labels(labels, n, k, names)
+    w = None if sample_weight is None else checks.check_weights(sample_weight, n)
+    if w is not None:
+        with np.errstate(over="ignore"):
+            checks.check_weight_sum(float(w.sum()))
     if file is not None:
         return StreamRows(lambda: _pieces(file, y, w), name=name, n=n)
     return ArrayRows(z, y, w, name=name)
@@ -281,10 +284,7 @@ def as_source_rows(
 
 
 def _split(source: object) -> tuple[object, object] | None:
-    """Return logits and labels, or rows and None where the rows bring their labels.
-
-    None is returned for an object that cannot be a source.
-    """
+    """Return logits and labels, rows and None where they bring labels, or None: no source."""
     if isinstance(source, (tuple, list)):
         parts: list[object] = list(cast("Iterable[object]", source))
         first = parts[0] if parts else None
@@ -295,6 +295,41 @@ def _split(source: object) -> tuple[object, object] | None:
     readable = callable(source) or is_arrow_dataset(source)
     labelled = not bare_array and (readable or isinstance(source, (Rows, os.PathLike, Iterable)))
     return (cast("object", source), None) if labelled else None
+
+
+def read_features(
+    features: object, sizes: tuple[int, int], numbers: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> tuple[Floats, Floats]:
+    """Return the drawn rows of target features and source features, checked, as two tables."""
+    pair = list(cast("Sequence[object]", features)) if isinstance(features, (tuple, list)) else []
+    arrays = [as_array(part) for part in pair]
+    tables = [None if a is None else as_floating(a) for a in arrays]
+    if len(tables) != 2 or any(a is None or len(a.shape) < 2 for a in tables):
+        kinds = [type(p).__name__ if a is None else f"shape {tuple(a.shape)} of {a.dtype}"
+                 for p, a in zip(pair, arrays, strict=True)]  # fmt: skip
+        got = " and ".join(kinds) if len(kinds) == 2 else type(cast("object", features)).__name__
+        raise InputError(
+            "features must be a pair (target features, source features) of arrays of real numbers "
+            "with one row for each row of logits, as "
+            f"temperance.torch.collect_logits(features=True) returns them. Got {got} instead."
+        )
+    found: list[Floats] = []
+    for name, array, n, rows in zip(("target", "source"), tables, sizes, numbers, strict=True):
+        if array is None or int(array.shape[0]) != n:
+            size = 0 if array is None else int(array.shape[0])
+            msg = f"{name} features must have a row for each of {n} rows of logits. Got {size}."
+            raise InputError(msg)
+        some = to_numpy(array)[rows].astype(np.float64).reshape(len(rows), -1)
+        if not np.isfinite(some).all():
+            raise InputError(f"{name} features must be finite. Got NaN or infinity.")
+        found.append(some)
+    target, source = found
+    if target.shape[1] != source.shape[1]:
+        raise InputError(
+            f"features of target and source must have the same number of columns. Got "
+            f"{target.shape[1]} and {source.shape[1]}."
+        )
+    return target, source
 
 
 # ------------------------------------------------------------------------------- fingerprints

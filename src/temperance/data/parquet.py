@@ -44,10 +44,7 @@ def import_pyarrow() -> Any:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return a file, or the files of a directory in the order of their names.
-
-    As Spark and Dask do, names that begin with a dot or an underscore are passed over.
-    """
+    """Return a file, or those of a directory in order; names with . or _ in front are left out."""
     if not path.is_dir():
         return [path]
     found: list[Path] = []
@@ -55,6 +52,12 @@ def parquet_files(path: Path) -> list[Path]:
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
         found += [folder / name for name in names if not name.startswith((".", "_"))]
     return sorted(found)
+
+
+def values_of(column: Any, name: str) -> list[Any]:
+    """Return the values of an Arrow column; a date may be one that Python does not know."""
+    with decoding(f"the column {name!a}", f"{column.type} that can be written"):
+        return column.to_pylist()
 
 
 class Part(NamedTuple):
@@ -232,7 +235,10 @@ class ParquetBlocks:
         data = self._arrow.dataset
         with decoding(name, "Parquet"):
             schema = fragment().physical_schema
-            words = {field.name for field in schema if self._is_text(field)}
+            kinds = dict(
+                zip(schema.names, schema, strict=True)
+            )  # names that are no text raise here
+            words = {name for name, field in kinds.items() if self._is_text(field)}
             rows = fragment(dictionary_columns=words)  # a word that is repeated is held once
             return Part(name, rows, schema, rows.count_rows(), file.stat().st_size)
 

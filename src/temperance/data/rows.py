@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast, final
 
@@ -104,6 +105,9 @@ class Rows(ABC):
     passes: float  # full passes so far; a partial pass counts by its share
     labelled: bool  # whether the rows carry labels
     soft: bool  # whether these are probabilities of the classes
+    _name = "logits"  # in messages
+    _checked = False  # whether the values are known to be finite logits
+    _masks = False  # whether blocks hold -inf
 
     @property
     @abstractmethod
@@ -114,13 +118,33 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, in order."""
 
+    def _with_checks(self, blocks: Iterator[Block], *, values: bool = True) -> Iterator[Block]:
+        """Yield blocks, -inf as a mask; the first complete pass checks their values.
+
+        Without ``values`` the caller's statistic looks for NaN and infinity.
+        """
+        first, look, start = not self._checked, checks.Look(), 0
+        for given in blocks:
+            block = given.masked(self._name, start) if self._masks else given
+            if first:
+                if values and not checks.are_sound(block.logits):
+                    block, self._masks = given.masked(self._name, start), True
+                    checks.check_finite(block.logits, self._name, start)
+                look += checks.Look.at(block.logits)
+            start += block.n
+            yield block
+        if first and start:
+            look.check(self._name, self.n_classes)
+            self._checked = self._checked or values
+
     def reduce(self, statistic: Callable[[Block], S]) -> S:
         """Return the sum of ``statistic`` over all blocks: one pass."""
-        return self._sum(statistic, self.blocks(), self._n_blocks())
+        return self._sum(statistic, self.blocks())
 
-    def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block], n_blocks: int) -> S:
+    def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block]) -> S:
         total: S | None = None
-        shown = tracked(blocks, f"blocks in pass {int(self.passes) + 1}", n_blocks)
+        n_blocks, what = self._n_blocks(), f"blocks in pass {int(self.passes) + 1}"
+        shown = blocks if n_blocks == 1 else tracked(blocks, what, n_blocks)
         n = self._n_threads()
         for part in in_threads(statistic, shown, n) if n > 1 else map(statistic, shown):
             total = part if total is None else add(total, part)
@@ -130,21 +154,13 @@ class Rows(ABC):
         self.passes += 1
         return total
 
-    def reduce_with_validity(
-        self,
-        statistic: Callable[[Block], S],
-        is_valid: Callable[[S], bool],
-        *,
-        labels: bool = False,
-        blocks_per_call: int = 1,
-    ) -> S:
-        """Return the sum of a statistic that finds out whether all values were fit to compute with.
+    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
+        """Return a sum whose ``are_valid`` tells whether all values were fit to compute with.
 
-        Rows in memory then look for NaN and infinity only when ``is_valid`` of the sum is False;
-        with ``labels=True`` the same holds for labels without a column. A statistic that makes no
-        copies of a block may read several blocks in one call.
+        Rows in memory look for NaN and infinity themselves only where they were not. A statistic
+        that makes few copies may read several blocks in one call.
         """
-        del is_valid, labels, blocks_per_call
+        del per_call
         return self.reduce(statistic)
 
     def _n_blocks(self) -> int:
@@ -202,7 +218,8 @@ def add(left: S, right: S) -> S:
     """Return the sum of two statistics; tuples are added entry by entry."""
     if isinstance(left, tuple):
         pairs = zip(cast("Totals", left), cast("Totals", right), strict=True)
-        return cast("S", tuple(a + b for a, b in pairs))
+        make = getattr(cast("Any", left), "_make", tuple)  # a named tuple keeps its names
+        return cast("S", make(add(a, b) for a, b in pairs))
     return cast("Any", left) + right
 
 
@@ -280,102 +297,44 @@ class ArrayRows(Rows):
         *,
         name: str = "logits",
         checked: bool = False,
-        indexed: bool = False,
     ) -> None:
         self.logits = host_view(logits)
-        self._labels = labels
-        self.weight = weight
+        self.labels, self.weight = labels, weight
         self.n_classes = int(logits.shape[1])
         self.labelled = labels is not None
         self.soft = labels is not None and labels.ndim == 2
         self.passes = 0
-        self._name = name
+        self._name, self._checked = name, checked
         self._in_file = file_of(self.logits) is not None
-        self._checked, self._indexed = checked, checked or indexed  # values; those of labels
-        self._masks = False  # whether blocks hold -inf
 
     @property
     def n(self) -> int:
         """Return the number of rows."""
         return int(self.logits.shape[0])
 
-    @property
-    def labels(self) -> NDArray[Any] | None:
-        """Return the labels, whose values are checked when they are first asked for."""
-        if self._labels is not None and not self._indexed:
-            checks.check_indices(self._labels, self.n_classes)
-            self._indexed = True
-        return self._labels
+    def blocks(self, per_call: int = 1, *, values: bool = True) -> Iterator[Block]:
+        """Yield slices, as long as so many blocks of other rows."""
+        yield from self._with_checks(self._slices(per_call), values=values)
+        if self._masks and not self._in_file:
+            self.logits, self._masks = checks.masked(self.logits, self._name), False
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield slices; the first pass checks their values."""
-        return self._read(rows_per_block(self.n_classes))
-
-    def _read(
-        self, size: int, *, check_values: bool = True, check_labels: bool = True
-    ) -> Iterator[Block]:
-        """Yield slices of ``size`` rows.
-
-        With ``check_values=False`` NaN and infinity are not looked for here; the caller's statistic
-        must report them.
-        """
-        check = None if self._checked else checks.BlockCheck(self._name)
-        n, labels = self.n, self.labels if check_labels else self._labels
-        whole = Block(self.logits, labels, self.weight)
+    def _slices(self, per_call: int) -> Iterator[Block]:
+        whole, n = Block(self.logits, self.labels, self.weight), self.n
+        size = per_call * rows_per_block(self.n_classes)
         for start in range(0, n, size):
-            block = whole if size >= n else whole.pick(slice(start, min(start + size, n)))
-            if self._masks:
-                block = block.masked(self._name, start)
-            if check is not None:
-                try:
-                    check.see(block.logits, values=check_values)
-                except checks.InputError:
-                    block = block.masked(self._name, start)
-                    check.see(block.logits, values=check_values)
-                    self._masks = True
-                    if not self._in_file:
-                        self.logits = checks.masked(self.logits, self._name)
-            yield block
+            yield whole if size >= n else whole.pick(slice(start, start + size))
             release(self.logits)
-        if check is not None:
-            check.finish(self.n_classes)
-            self._checked = self._checked or check_values
 
-    def _sum(self, statistic: Callable[[Block], S], blocks: Iterator[Block], n_blocks: int) -> S:
-        """Return the sum over all blocks; a small array is a single block."""
-        if n_blocks > 1:
-            return super()._sum(statistic, blocks, n_blocks)
-        (block,) = blocks
-        self.passes += 1
-        return statistic(block)
-
-    def reduce_with_validity(
-        self,
-        statistic: Callable[[Block], S],
-        is_valid: Callable[[S], bool],
-        *,
-        labels: bool = False,
-        blocks_per_call: int = 1,
-    ) -> S:
+    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
         """Check the values only where the sum of the statistic is not valid."""
-        known = self._checked and (self._indexed or not labels)
-        size = blocks_per_call * rows_per_block(self.n_classes)
-        blocks = self._read(size, check_values=False, check_labels=not labels)
-
-        def quiet(block: Block) -> S:
-            with np.errstate(all="ignore"):  # ``is_valid`` finds NaN and infinity
-                return statistic(block)
-
-        try:
-            totals = self._sum(quiet, blocks, -(-self.n // size))
-            if known or is_valid(totals):
-                self._checked, self._indexed = True, self._indexed or labels
-                return totals
-        except checks.InputError:  # of several things that are wrong the values come first
-            if known:
-                raise
-        self._checked = False
-        return self.reduce(statistic)
+        if not self._checked:
+            # Of several things that are wrong the values come first.
+            with suppress(checks.InputError), np.errstate(all="ignore"):
+                totals = self._sum(statistic, self.blocks(per_call, values=False))
+                if cast("Any", totals).are_valid:
+                    self._checked = True
+                    return totals
+        return self._sum(statistic, self.blocks(per_call))
 
     def _n_threads(self) -> int:
         """Return the number of processors for a large array in memory, 1 for others."""
@@ -414,14 +373,11 @@ class ArrayRows(Rows):
             thin = whole.pick(slice(None, None, stride))
         if self._masks:
             thin = thin.masked(self._name)
-        return ArrayRows(*thin, name=self._name, checked=self._checked, indexed=True)
+        return ArrayRows(*thin, name=self._name, checked=self._checked)
 
 
 def release(array: Array) -> None:
-    """Give the pages of a mapped file back to the system, whose own cache may keep them.
-
-    Pages that have been read count as memory of the process as long as the file is mapped.
-    """
+    """Give the pages of a mapped file back to the system: they count as memory of the process."""
     file = file_of(array)
     if file is not None:
         file.madvise(mmap.MADV_DONTNEED)

@@ -41,13 +41,12 @@ class StreamRows(Rows):
         self._name = name
         self._n = n
         self._sample: Sample | None = None  # of a complete pass
-        self._masks = False  # whether blocks hold -inf
         self.passes = 0
         items = iter(start())
         first = next((item for item in items if not _is_empty(_columns(item, name)[0])), None)
         if first is None:
             raise InputError(f"{name} must have at least one row. Got an empty stream instead.")
-        self._begun: Iterator[Any] | None = _going_on([first], items)  # the first pass
+        self._begun: Iterator[Any] | None = _resumed([first], items)  # the first pass
         z, y, w = _columns(first, name)
         self.n_classes = int(checks.check_logits(z, name).shape[1])
         self.labelled, self._weighted = y is not None, w is not None
@@ -66,19 +65,10 @@ class StreamRows(Rows):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in blocks of the usual size; the first pass checks and samples them."""
-        first = self._sample is None
-        check, sample = checks.BlockCheck(self._name), Sample()
+        first, sample = self._sample is None, Sample()
         n, weight = 0, 0.0
-        for block in recut(self._given(), rows_per_block(self.n_classes)):
-            if self._masks:
-                block = block.masked(self._name, n)  # noqa: PLW2901
+        for block in self._with_checks(recut(self._given(), rows_per_block(self.n_classes))):
             if first:
-                try:
-                    check.see(block.logits)
-                except InputError:
-                    block = block.masked(self._name, n)  # noqa: PLW2901
-                    check.see(block.logits)
-                    self._masks = True
                 sample.see(block)
                 weight += 0.0 if block.weight is None else float(block.weight.sum())
             n += block.n
@@ -90,7 +80,6 @@ class StreamRows(Rows):
                 f"__iter__ starts anew, or the function that yields them."
             )
         if first and n:
-            check.finish(self.n_classes)
             if self._weighted:
                 checks.check_weight_sum(weight)
             self._n, self._sample = n, sample
@@ -131,10 +120,9 @@ class StreamRows(Rows):
         return block._replace(logits=host_view(block.logits))
 
 
-def _going_on(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
-    """Yield the blocks already read, dropping each, and then the other blocks."""
-    while read:
-        yield read.pop(0)
+def _resumed(read: list[Any], items: Iterator[Any]) -> Iterator[Any]:
+    """Yield a block that was read, of which nothing is kept, and then the others."""
+    yield read.pop()
     yield from items
 
 

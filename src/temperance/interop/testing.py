@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_array_equal as same
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn import base
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -34,6 +34,7 @@ N_ROWS = 400
 N_CLASSES = 4
 SEPARATION = 1.6  # of the class means, in units of the noise: about two rows in three are right
 SHARPNESS = 2.5  # the logits are too large by this factor
+clone: Any = base.clone
 ANSWERS = ("transform", "predict_proba", "predict")
 
 
@@ -80,26 +81,22 @@ def calibrator_checks() -> Iterator[tuple[str, Callable[[Any], None]]]:
 def check_fit_sets_what_it_promises(estimator: Any) -> None:
     """Demand ``map_``, ``classes_`` and ``n_features_in_``, with parameters and data untouched."""
     z, y = _problem(estimator)
-    fitted, before = _fresh(estimator), (z.copy(), y.copy())
+    fitted, before = clone(estimator), (z.copy(), y.copy())
     params = copy.deepcopy(fitted.get_params())
     _require(fitted.fit(z, y) is fitted, "fit must return self")
     _require(fitted.n_features_in_ == z.shape[1], "n_features_in_ must be the number of columns")
-    assert_array_equal(
-        fitted.classes_, np.arange(z.shape[1]), "classes_ without names must be the columns"
-    )
+    same(fitted.classes_, np.arange(z.shape[1]), "classes_ without names must be the columns")
     _require(repr(fitted.get_params()) == repr(params), "fit must not change a parameter")
-    assert_array_equal(
-        np.vstack([z.T, y]), np.vstack([before[0].T, before[1]]), "fit must not change data"
-    )
+    same(np.vstack([z.T, y]), np.vstack([before[0].T, before[1]]), "fit must not change data")
     _require(hasattr(fitted, "temperature_") == hasattr(fitted.map_, "temperature"), "temperature_")
 
 
 def check_fit_again_changes_nothing(estimator: Any) -> None:
     """Demand the same map from a second fit, from a clone and from a deep copy."""
     problem = _problem(estimator)
-    fitted = _fresh(estimator).fit(*problem)
+    fitted = clone(estimator).fit(*problem)
     first = fitted.map_
-    for other in (fitted.fit(*problem), _fresh(fitted).fit(*problem), copy.deepcopy(fitted)):
+    for other in (fitted.fit(*problem), clone(fitted).fit(*problem), copy.deepcopy(fitted)):
         _require(other.map_ == first, f"the map must be {first}, not {other.map_}")
 
 
@@ -107,7 +104,7 @@ def check_unfitted_raises(estimator: Any) -> None:
     """Demand NotFittedError before fit."""
     z, _ = _problem(estimator)
     for method in ANSWERS:
-        call = getattr(_fresh(estimator), method)
+        call = getattr(clone(estimator), method)
         _raises(lambda c=call: c(z), f"{method} before fit", NotFittedError)
 
 
@@ -117,10 +114,8 @@ def check_outputs_agree(estimator: Any) -> None:
     p = fitted.predict_proba(z)
     _near(p.sum(axis=1), 1.0, "probabilities must sum to 1")
     _near(p, softmax(fitted.transform(z), axis=1), "predict_proba must be the softmax of transform")
-    assert_array_equal(fitted.transform(z), fitted.map_(z), "transform must apply map_")
-    assert_array_equal(
-        fitted.predict(z), fitted.classes_[p.argmax(axis=1)], "predict must take the largest"
-    )
+    same(fitted.transform(z), fitted.map_(z), "transform must apply map_")
+    same(fitted.predict(z), fitted.classes_[p.argmax(axis=1)], "predict must take the largest")
 
 
 def check_rows_do_not_meet(estimator: Any) -> None:
@@ -136,13 +131,11 @@ def check_names(estimator: Any) -> None:
     """Demand that ``classes`` names the columns: names in, names out, the same map."""
     z, y = _problem(estimator)
     names = np.array([f"class {chr(122 - i)}" for i in range(z.shape[1])])  # not in sorted order
-    plain = _fresh(estimator).fit(z, y)
-    named = _fresh(estimator).set_params(classes=list(names)).fit(z, names[y])
+    plain = clone(estimator).fit(z, y)
+    named = clone(estimator).set_params(classes=list(names)).fit(z, names[y])
     _require(named.map_ == plain.map_, "names must not change the map")
-    assert_array_equal(
-        named.classes_, names, "classes_ must be the names in the order of the columns"
-    )
-    assert_array_equal(named.predict(z), names[plain.predict(z)], "predict must return names")
+    same(named.classes_, names, "classes_ must be the names in the order of the columns")
+    same(named.predict(z), names[plain.predict(z)], "predict must return names")
 
 
 def check_columns_are_classes(estimator: Any) -> None:
@@ -150,7 +143,7 @@ def check_columns_are_classes(estimator: Any) -> None:
     z, y = _problem(estimator)
     few = y != z.shape[1] - 1
     with suppress(NotIdentified):
-        fitted = _fresh(estimator).fit(z[few], y[few])
+        fitted = clone(estimator).fit(z[few], y[few])
         _require(fitted.predict_proba(z).shape == z.shape, "a class without rows keeps its column")
 
 
@@ -162,19 +155,19 @@ def check_row_constant(estimator: Any) -> None:
     z, y, fitted = _fitted(estimator)
     if isinstance(fitted.map_, (Temperature, BiasedTemperature)):
         moved = z + np.linspace(-50, 50, len(z))[:, None]
-        _near(_fresh(estimator).fit(moved, y).predict_proba(moved), fitted.predict_proba(z), "")
+        _near(clone(estimator).fit(moved, y).predict_proba(moved), fitted.predict_proba(z), "")
 
 
 def check_permuted_classes(estimator: Any) -> None:
     """Demand that permuting the classes permutes the answer."""
     z, y = _problem(estimator)
     order = np.roll(np.arange(z.shape[1])[::-1], 1)
-    other, source = _fresh(estimator), estimator.get_params().get("source")
+    other, source = clone(estimator), estimator.get_params().get("source")
     if _prior(estimator) is not None:
         other.set_params(prior=np.asarray(_prior(estimator))[order])
     if source is not None:
         other.set_params(source=(source[0][:, order], np.argsort(order)[source[1]]))
-    p = _fresh(estimator).fit(z, y).predict_proba(z)
+    p = clone(estimator).fit(z, y).predict_proba(z)
     permuted = other.fit(z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
     _near(permuted, p[:, order], "permuting classes must permute the probabilities")
 
@@ -183,7 +176,7 @@ def check_row_order(estimator: Any) -> None:
     """Demand that the order of the rows of a fit is irrelevant."""
     z, y, fitted = _fitted(estimator)
     order = np.random.default_rng(1).permutation(len(z))
-    shuffled = _fresh(estimator).fit(z[order], y[order])
+    shuffled = clone(estimator).fit(z[order], y[order])
     _near(shuffled.predict_proba(z), fitted.predict_proba(z), "the order of rows must not matter")
 
 
@@ -193,13 +186,13 @@ def check_weight_is_repetition(estimator: Any) -> None:
         return
     z, y = _problem(estimator)
     weight = np.arange(len(z)) % 3
-    weighted = _fresh(estimator).fit(z, y, sample_weight=weight).predict_proba(z)
-    repeated = _fresh(estimator).fit(np.repeat(z, weight, axis=0), np.repeat(y, weight))
+    weighted = clone(estimator).fit(z, y, sample_weight=weight).predict_proba(z)
+    repeated = clone(estimator).fit(np.repeat(z, weight, axis=0), np.repeat(y, weight))
     _near(weighted, repeated.predict_proba(z), "a weight must equal repetition")
-    listed = _fresh(estimator).fit(z, y, sample_weight=weight.tolist()).predict_proba(z)
+    listed = clone(estimator).fit(z, y, sample_weight=weight.tolist()).predict_proba(z)
     _near(listed, weighted, "weights in a list must give the same answer")
-    assert_array_equal(weight, np.arange(len(z)) % 3, "fit must not change the weights")
-    tripled = _fresh(estimator).fit(z, y, sample_weight=weight * 3.0).predict_proba(z)
+    same(weight, np.arange(len(z)) % 3, "fit must not change the weights")
+    tripled = clone(estimator).fit(z, y, sample_weight=weight * 3.0).predict_proba(z)
     _near(tripled, weighted, "only relative weights must matter")
 
 
@@ -207,7 +200,7 @@ def check_scale(estimator: Any) -> None:
     """Demand that logits times c get the same probabilities, and c times the temperature."""
     z, y, fitted = _fitted(estimator)
     for c in (1e-6, 2.0**20):
-        other, source = _fresh(estimator), estimator.get_params().get("source")
+        other, source = clone(estimator), estimator.get_params().get("source")
         if source is not None:
             other.set_params(source=(source[0] * c, source[1]))
         other.fit(z * c, y)
@@ -223,9 +216,7 @@ def check_ranking(estimator: Any) -> None:
     if isinstance(fitted.map_, Temperature):
         for dtype in (np.float16, np.float32, np.float64):
             cast = z.astype(dtype)
-            assert_array_equal(
-                fitted.predict(cast), cast.argmax(axis=1), "a temperature must keep the argmax"
-            )
+            same(fitted.predict(cast), cast.argmax(axis=1), "a temperature must keep the argmax")
 
 
 def check_likelihood(estimator: Any) -> None:
@@ -233,7 +224,7 @@ def check_likelihood(estimator: Any) -> None:
     if not get_tags(estimator).target_tags.required:
         return  # a method without labels cannot promise it
     z, y = _problem(estimator)
-    after, before = nll(_fresh(estimator).fit(z, y).transform(z), y), nll(z, y)
+    after, before = nll(clone(estimator).fit(z, y).transform(z), y), nll(z, y)
     _require(after <= before + 1e-12, f"the NLL of the fitted rows rose from {before} to {after}")
 
 
@@ -242,7 +233,7 @@ def check_labels_unused(estimator: Any) -> None:
     if get_tags(estimator).target_tags.required:
         return
     z, y = _problem(estimator)
-    blind, seeing = _fresh(estimator).fit(z), _fresh(estimator).fit(z, y)
+    blind, seeing = clone(estimator).fit(z), clone(estimator).fit(z, y)
     _require(blind.map_ == seeing.map_, "labels must not change a fit that needs none")
 
 
@@ -252,11 +243,11 @@ def check_labels_unused(estimator: Any) -> None:
 def check_dtypes_kept(estimator: Any) -> None:
     """Demand that float16, float32 and float64 come back as they went in, with close answers."""
     z, y = _problem(estimator)
-    exact = _fresh(estimator).fit(z.astype(np.float16).astype(np.float64), y)
+    exact = clone(estimator).fit(z.astype(np.float16).astype(np.float64), y)
     p = exact.predict_proba(z.astype(np.float16).astype(np.float64))
     for dtype in (np.float16, np.float32, np.float64):
         cast = z.astype(np.float16).astype(dtype)
-        fitted = _fresh(estimator).fit(cast, y)
+        fitted = clone(estimator).fit(cast, y)
         for out in (fitted.transform(cast), fitted.predict_proba(cast)):
             _require(out.dtype == dtype, f"{np.dtype(dtype)} must come back, not {out.dtype}")
         coarse = float(np.finfo(dtype).eps) * 20
@@ -266,7 +257,7 @@ def check_dtypes_kept(estimator: Any) -> None:
 def check_layouts(estimator: Any) -> None:
     """Demand the same answer for every way of storing the same numbers."""
     z, y = _problem(estimator)
-    p = _fresh(estimator).fit(z, y).predict_proba(z)
+    p = clone(estimator).fit(z, y).predict_proba(z)
     frozen = z.copy()
     frozen.flags.writeable = False
     layouts = {
@@ -279,7 +270,7 @@ def check_layouts(estimator: Any) -> None:
         "a column of labels": (z, y[:, None]),
     }
     for name, (logits, labels) in layouts.items():
-        fitted = _fresh(estimator).fit(logits, labels)
+        fitted = clone(estimator).fit(logits, labels)
         _near(fitted.predict_proba(logits), p, f"{name} must give the same answer")
 
 
@@ -287,7 +278,7 @@ def check_bad_logits_raise(estimator: Any) -> None:
     """Demand InputError for logits that break the contract, in fit and afterwards."""
     z, y, fitted = _fitted(estimator)
     for name, bad in _bad_logits(z).items():
-        _raises(lambda b=bad: _fresh(estimator).fit(b, y), f"fit with {name}")
+        _raises(lambda b=bad: clone(estimator).fit(b, y), f"fit with {name}")
         for method in ANSWERS:
             _raises(lambda b=bad, m=method: getattr(fitted, m)(b), f"{method} with {name}")
     _raises(lambda: fitted.transform(np.hstack([z, z])), "transform with more columns than fit")
@@ -309,16 +300,16 @@ def check_bad_labels_raise(estimator: Any) -> None:
         "soft labels that do not sum to 1": np.ones((len(y), k)),
     }
     for name, bad in bad_labels.items():
-        _raises(lambda b=bad: _fresh(estimator).fit(z, b), f"fit with {name}")
+        _raises(lambda b=bad: clone(estimator).fit(z, b), f"fit with {name}")
     weight = np.ones(len(y))
     for name, bad in {"NaN": weight * np.nan, "negative": -weight, "zero": weight * 0}.items():
-        _raises(lambda b=bad: _fresh(estimator).fit(z, y, sample_weight=b), f"{name} weights")
+        _raises(lambda b=bad: clone(estimator).fit(z, y, sample_weight=b), f"{name} weights")
 
 
 def check_not_identified_raises(estimator: Any) -> None:
     """Demand NotIdentified where no temperature changes anything: constant rows."""
     z, y = _problem(estimator)
-    _raises(lambda: _fresh(estimator).fit(0 * z, y), "fit with constant logits", NotIdentified)
+    _raises(lambda: clone(estimator).fit(0 * z, y), "fit with constant logits", NotIdentified)
 
 
 # ----------------------------------------------------------------------------------- the tools
@@ -336,11 +327,7 @@ def _problem(estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _fitted(estimator: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
     z, y = _problem(estimator)
-    return z, y, _fresh(estimator).fit(z, y)
-
-
-def _fresh(estimator: Any) -> Any:
-    return clone(estimator)
+    return z, y, clone(estimator).fit(z, y)
 
 
 def _prior(estimator: Any) -> Any:

@@ -148,10 +148,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def register(kind: str, reader: Callable[[dict[str, Any]], object]) -> None:
-    """Let `save` write objects of a kind, by their ``to_dict``, and `load` build them from that.
-
-    A map among the facts stands under ``"map"``, by `describe_map`.
-    """
+    """Let `save` write objects of a kind, by their ``to_dict``, and `load` build them from that."""
     _READERS[kind] = reader
 
 
@@ -169,9 +166,6 @@ def build_map(facts: Mapping[str, Any]) -> Map:
         msg = f"the kind of a map must be one of {known}. Got {facts['kind']!r} instead."
         raise InputError(msg)
     return make(**parameters)
-
-
-# ------------------------------------------------------------------------------------- maps
 
 
 def _map_facts(fitted: Map, classes: object, prior: object, fitted_on: object) -> Facts:
@@ -214,8 +208,6 @@ def _length(values: object) -> int:
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], object]] = {"map": _read_map}
-
-# ------------------------------------------------------------------------------------ formats
 
 
 def _hash(facts: Facts, tensors: Tensors) -> str:

@@ -22,17 +22,9 @@ from temperance._core.checks import InputError
 from temperance._core.files import opened
 from temperance._core.progress import tracked
 from temperance.data.columns import columns_of
-from temperance.io.table import (
-    Content,
-    Keep,
-    Table,
-    as_they_stand,
-    beside,
-    count_in_front,
-    held_in,
-    kept,
-    prefix_of,
-)
+from temperance.data.parquet import values_of
+from temperance.io import table as tables
+from temperance.io.table import PREFIXES, Content, Keep, Named, Table
 
 LONGEST = 1 << 24  # characters of a line; 30,000 logits take a million
 
@@ -59,11 +51,12 @@ def _bounded(file: IO[str], name: str) -> Iterator[str]:
 
 def _table(reader: Any, name: str, keep: Keep, content: Content) -> dict[str, Any]:
     header = next(_lines(reader, name), [])
-    prefix = prefix_of(header, content, name)
-    columns = columns_of(header, name, prefix)
+    named = tables.columns_named(header, content, name)
+    columns = columns_of(header, name, PREFIXES[named])
     places = {column: place for place, column in enumerate(header)}
     pick = itemgetter(*(places[column] for column in columns))
-    extras = {key: places[column] for key, column in kept(keep, header, columns, name).items()}
+    kept = tables.kept(keep, header, columns, name)
+    extras = {key: places[column] for key, column in kept.items()}
     found: dict[str, list[str]] = {key: [] for key in extras}
     numbers = array("d")
     for cells in tracked(_lines(reader, name), "lines"):
@@ -84,11 +77,11 @@ def _table(reader: Any, name: str, keep: Keep, content: Content) -> dict[str, An
                 raise InputError(f"{place} must not be empty. Fill it, or leave the row out.")
             found[key].append(cells[at])
     logits = np.frombuffer(numbers, np.float64).reshape(-1, len(columns))
-    rows: dict[str, Any] = {"logits": logits, "content": held_in(prefix, content)}
     if keep != "columns":
-        return rows | beside(found)
-    carried = {column: as_they_stand(cells) for column, cells in found.items()}
-    return rows | {"columns": carried, "in_front": count_in_front(header, columns)}
+        return {named: logits} | {key: tables.as_labels(cells) for key, cells in found.items()}
+    carried = {column: tables.as_they_stand(cells) for column, cells in found.items()}
+    in_front = tables.count_in_front(header, columns)
+    return {named: logits, "columns": carried, "in_front": in_front}
 
 
 def _lines(reader: Any, name: str) -> Iterator[list[str]]:
@@ -120,19 +113,19 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell and cell.isascii()
 
 
-def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
+def write_csv(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: Named) -> None:
     """Write the blocks with the digits that give them back exactly."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     for i, columns in enumerate(table.written(blocks, name)):
         if i == 0:
             writer.writerow(columns)
-        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        writer.writerows(zip(*(_cells(*one) for one in columns.items()), strict=True))
     text.detach()
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(name: str, column: Any) -> list[Any]:
     """Return a column that is an array or came from Parquet as the cells of a file."""
     if not is_numpy(column):
-        return column.to_pylist()
+        return values_of(column, name)
     return (column if column.dtype.hasobject else column.astype(str)).tolist()

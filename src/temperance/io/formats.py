@@ -8,7 +8,7 @@ with a file is said in one sentence, with the place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from temperance._core.checks import InputError, check_choice
 from temperance._core.files import check_regular
+from temperance._core.progress import tracked
 from temperance.data.convert import logits_of
 from temperance.io.atomic import replacing
 from temperance.io.csv import read_csv, write_csv
 from temperance.io.npy import read_npy, read_npz, write_npy, write_npz
 from temperance.io.parquet import read_parquet, write_parquet
-from temperance.io.table import Content, Keep, Table, difference
+from temperance.io.table import Content, Keep, Named, Table, difference
 from temperance.io.tensors import read_safetensors, write_safetensors
 
 FORMATS = {
@@ -62,8 +63,9 @@ def read(
         check_regular(file, "the input")
     try:
         found = FORMATS[suffix][0](file, keep, content)
-        if found.pop("content") == "probabilities":
-            found["logits"] = logits_of(found["logits"], "the probabilities")
+        if content == "probabilities" or "probabilities" in found:
+            given = found.pop("probabilities" if "probabilities" in found else "logits")
+            found["logits"] = logits_of(given, "the probabilities")
         return Table(**_named(found, classes, otherwise))
     except InputError as error:
         place = "" if file.name in str(error) else f"{file.name}: "
@@ -99,13 +101,11 @@ def write(
     path: str | os.PathLike[str],
     table: Table,
     function: Callable[[NDArray[Any]], NDArray[Any]] = lambda logits: logits,
-    name: str = "logits",
-    track: Callable[[Iterator[NDArray[Any]]], Iterable[NDArray[Any]]] = iter,
+    name: Named = "logits",
 ) -> None:
     """Write ``function`` of the logits of a table, block by block, with all that lies beside them.
 
-    ``name`` is what the function returns, "logits" or "probabilities". ``track`` is handed the
-    blocks and hands them on: to show how far the writing is.
+    ``name`` is what the function returns, "logits" or "probabilities".
 
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/calibrated.csv"
@@ -117,7 +117,7 @@ def write(
     suffix = check_format(path)
     check_choice(name, ("logits", "probabilities"), "name")
     with replacing(path) as file:
-        FORMATS[suffix][1](file, track(table.mapped(function)), table, name)
+        FORMATS[suffix][1](file, tracked(table.mapped(function), "blocks"), table, name)
 
 
 def _is_folder(path: Path) -> bool:

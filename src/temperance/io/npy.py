@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from temperance._core.checks import InputError
 from temperance._core.files import check_expansion, decoding, opened
-from temperance.io.table import Content, Keep, Table, array_of, spelled
+from temperance.io.table import Content, Keep, Named, Table, array_named, spelled
 
 ARRAYS = ("logits", "labels", "classes", "prior", "groups")
 AXES = 8  # of an array; a table has two
@@ -52,24 +52,24 @@ def read_array(path: Path) -> NDArray[Any]:
 
 def read_npy(path: Path, _: Keep, content: Content) -> dict[str, Any]:
     """Map the logits of a ``.npy`` file."""
-    held = "probabilities" if content == "probabilities" else "logits"
-    return {"logits": read_array(path), "content": held}
+    del content  # such a file has no names
+    return {"logits": read_array(path)}
 
 
 def read_npz(path: Path, keep: Keep, content: Content) -> dict[str, Any]:
     """Map or unpack the arrays of a ``.npz`` file that a table is made of."""
     with opened(path) as file, decoding(path.name, ZIP), zipfile.ZipFile(file) as archive:
         members = _members(archive, path.name)
-        logits = array_of(members, content, path.name)
-        names = {"logits": logits} | {key: key for key in ("classes", "prior") if key in members}
+        named = array_named(members, content, path.name)
+        names = {key: key for key in (named, "classes", "prior") if key in members}
         names |= {} if keep == "logits" else spelled(members, path.name)
         found: dict[str, Any] = {}
         for key, name in names.items():  # the logits first: they have a column for each class
-            size = math.prod(found["logits"].shape[1:]) if key == "classes" else None
+            size = math.prod(found[named].shape[1:]) if key == "classes" else None
             found[key] = _member(archive, members[name], path.name, path, size)
         if "classes" in found:
             found["classes"] = found["classes"].ravel().tolist()
-    return found | {"content": logits if content == "either" else content}
+    return found
 
 
 def unpack_npz(data: bytes, names: Iterable[str], what: str) -> list[NDArray[Any]]:
@@ -179,7 +179,7 @@ def write_npy(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, _: 
     _write_array(file, blocks, table.logits.shape)
 
 
-def write_npz(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str) -> None:
+def write_npz(file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: Named) -> None:
     """Write the blocks, and what else the table holds, as named arrays."""
     with zipfile.ZipFile(file, "w") as archive:
         with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -16,7 +16,9 @@ from temperance.data.columns import Prefix, has_columns
 from temperance.io.strict_json import parse
 
 Keep = Literal["labels", "logits", "columns"]
+Named = Literal["logits", "probabilities"]
 Content = Literal["logits", "probabilities", "either"]
+PREFIXES: dict[Named, Prefix] = {"logits": "logit", "probabilities": "prob"}
 WRITTEN_ELEMENTS = 1 << 18  # elements that are read, mapped or written together
 PROBABILITIES = (
     "It holds probabilities: add --probabilities, or save the scores before the softmax."
@@ -62,7 +64,7 @@ class Table:
         """Return values in a type that every format can write: numbers, or text."""
         kind = values.dtype.kind
         if kind in "OM" and "U" in kinds:  # dates, and what a column of Parquet holds
-            return values.astype(str)
+            return np.array([str(one) for one in values.flat]).reshape(values.shape)
         if kind not in kinds:
             words = " or text" if "U" in kinds else ""
             raise InputError(f"{name} must be numbers{words}. Got {values.dtype}.")
@@ -93,7 +95,7 @@ class Table:
         for start in range(0, self.n, size):
             yield function(self.logits[start : start + size])
 
-    def written(self, blocks: Iterable[NDArray[Any]], name: str) -> Iterator[dict[str, Any]]:
+    def written(self, blocks: Iterable[NDArray[Any]], name: Named) -> Iterator[dict[str, Any]]:
         """Yield the columns of each block of logits or probabilities that replaces the logits.
 
         New columns stand where the logits stood, and replace others of the same name. With
@@ -103,8 +105,7 @@ class Table:
         if self.labels is not None and self.labels.ndim == 2:
             msg = "labels must be one class per row in a .csv or .parquet file. Got shares of each"
             raise InputError(f"{msg} class: write a .npz or .safetensors file.")
-        k = self.logits.shape[1]
-        new = [f"{'logit' if name == 'logits' else 'prob'}_{i}" for i in range(k)]
+        new = [f"{PREFIXES[name]}_{i}" for i in range(self.logits.shape[1])]
         answers = [] if name == "logits" else ["prediction", "confidence"]
         known = {"label": self.labels, "group": self.groups}
         absent = {n: v for n, v in known.items() if v is not None and n not in self.columns}
@@ -121,9 +122,6 @@ class Table:
                 names = best if self.classes is None else np.array(self.classes, object)[best]
                 made |= dict(zip(answers, (names, block[np.arange(len(best)), best]), strict=True))
             yield {n: v[rows] for n, v in front} | made | {n: v[rows] for n, v in back}
-
-
-# ------------------------------------------------------------------------ columns and their names
 
 
 def spelled(names: Iterable[str], where: str) -> dict[str, str]:
@@ -153,41 +151,33 @@ def count_in_front(header: Sequence[str], logits: Sequence[str]) -> int:
     return next(place for place, name in enumerate(header) if name in wanted)
 
 
-def prefix_of(header: Sequence[str], content: Content, where: str) -> Prefix:
-    """Return which columns of a table are read: ``logit_0 …`` or ``prob_0 …``."""
-    logits, probabilities = (has_columns(header, prefix) for prefix in ("logit", "prob"))
+def chosen(content: Content, is_there: Callable[[Named], bool], demand: str) -> Named:
+    """Return which of the two a file is read for; ``demand`` begins the sentence of a refusal."""
+    logits, probabilities = is_there("logits"), is_there("probabilities")
     if content == "logits" and probabilities and not logits:
-        raise InputError(f"{where} must have the columns logit_0, logit_1, … {PROBABILITIES}")
+        raise InputError(f"{demand} {PROBABILITIES}")
     if content == "probabilities":
-        return "logit" if logits and not probabilities else "prob"
-    return "logit" if logits or not probabilities else "prob"
+        return "logits" if logits and not probabilities else "probabilities"
+    return "probabilities" if probabilities and not logits else "logits"
 
 
-def held_in(prefix: Prefix, content: Content) -> Content:
-    """Return what the columns of a table hold."""
-    return "probabilities" if prefix == "prob" or content == "probabilities" else "logits"
+def columns_named(header: Sequence[str], content: Content, where: str) -> Named:
+    """Return which columns of a table are read: ``logit_0 …`` or ``prob_0 …``."""
+    demand = f"{where} must have the columns logit_0, logit_1, …"
+    return chosen(content, lambda name: has_columns(header, PREFIXES[name]), demand)
 
 
-def array_of(names: Iterable[str], content: Content, where: str) -> str:
+def array_named(names: Iterable[str], content: Content, where: str) -> Named:
     """Return which array of a file is read: ``logits`` or ``probabilities``."""
     held = [name for name in names if name != "__metadata__"]
-    wanted = ("probabilities", "logits") if content == "probabilities" else ("logits",)
-    wanted = ("logits", "probabilities") if content == "either" else wanted
-    found = next((name for name in wanted if name in held), None)
-    if found is None and "probabilities" in held:
-        raise InputError(f"{where} must hold an array named 'logits'. {PROBABILITIES}")
-    if found is None:
+    found = chosen(content, held.__contains__, f"{where} must hold an array named 'logits'.")
+    if found not in held:
         shown = ", ".join(name[:40] for name in held[:8]) or "nothing"
         raise InputError(
-            f"{where} must hold an array named {wanted[0]!r}, (n, K). It holds {shown}; write it "
-            f"with numpy.savez(path, {wanted[0]}=z), or as safetensors."
+            f"{where} must hold an array named {found!r}, (n, K). It holds {shown}; write it "
+            f"with numpy.savez(path, {found}=z), or as safetensors."
         )
     return found
-
-
-def beside(found: dict[str, list[Any]]) -> dict[str, NDArray[Any]]:
-    """Return labels and groups: as integers where every cell is one, else as they are."""
-    return {key: _array(cells) for key, cells in found.items()}
 
 
 def as_they_stand(cells: list[str]) -> NDArray[Any]:
@@ -199,16 +189,15 @@ def as_they_stand(cells: list[str]) -> NDArray[Any]:
     return np.array(cells, dtype=object)
 
 
-def _array(cells: list[Any]) -> NDArray[Any]:
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    if any(isinstance(cell, float) for cell in cells):  # 3.7 is no class
-        return np.array(cells)
-    if not all(INTEGER.fullmatch(text) for text in texts):
-        return np.array(cells)
+def as_labels(cells: list[Any]) -> NDArray[Any]:
+    """Return labels or groups: as integers where every cell is one, else as they are."""
+    whole = all(INTEGER.fullmatch(c) if isinstance(c, str) else isinstance(c, int) for c in cells)
     try:
-        return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError, TypeError):
+        return np.array([int(cell) for cell in cells], dtype=np.int64) if whole else np.array(cells)
+    except OverflowError:
         return np.array(cells)
+    except ValueError:  # lists of several lengths
+        return np.fromiter(cells, object, len(cells))
 
 
 def named_in(metadata: Mapping[str, str | bytes], name: str) -> dict[str, Any]:

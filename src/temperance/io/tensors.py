@@ -18,7 +18,7 @@ from safetensors import safe_open
 from temperance._core.checks import InputError
 from temperance._core.files import check_regular, decoding, opened
 from temperance.io.strict_json import parse
-from temperance.io.table import Content, Keep, Table, array_of, named_in, spelled
+from temperance.io.table import Content, Keep, Named, Table, array_named, named_in, spelled
 
 SIZES = {"F": (2, 4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}  # bytes of a number
 DTYPES = {f"{k}{8 * size}": f"<{k.lower()}{size}" for k, sizes in SIZES.items() for size in sizes}
@@ -39,12 +39,11 @@ def read_safetensors(path: Path, keep: Keep, content: Content) -> dict[str, Any]
             msg = f"{path.name} must be a safetensors file. Its header {error}."
             raise InputError(msg) from None
     metadata = header.get("__metadata__") or {}
-    logits = array_of(header, content, path.name)
-    names = {"logits": logits} | ({"prior": "prior"} if "prior" in header else {})
+    named = array_named(header, content, path.name)
+    names = {key: key for key in (named, "prior") if key in header}
     names |= {} if keep == "logits" else spelled(header, path.name)
     found = {key: _tensor(path, 8 + length, name, header[name]) for key, name in names.items()}
-    named = named_in(metadata, path.name)
-    return found | named | {"content": logits if content == "either" else content}
+    return found | named_in(metadata, path.name)
 
 
 def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[Any]:
@@ -62,7 +61,7 @@ def _tensor(path: Path, base: int, key: str, facts: dict[str, Any]) -> NDArray[A
 
 
 def write_safetensors(
-    file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: str
+    file: IO[bytes], blocks: Iterable[NDArray[Any]], table: Table, name: Named
 ) -> None:
     """Write header and tensors, the logits block by block."""
     others = {key: getattr(table, key) for key in TENSORS[1:]}

@@ -10,15 +10,14 @@ p(y | x) stays the same, if the source covers the target.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core.arrays import Floats, as_numbers, to_numpy
-from temperance._core.checks import InputError, check_finite, check_seed
-from temperance.data import as_rows
-from temperance.data.given import as_source_rows, draw_rows, sample_size, take_labelled
+from temperance._core.arrays import Floats
+from temperance._core.checks import check_finite, check_seed
+from temperance.data import as_rows, given
 from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 
 MAX_WEIGHT = 100.0  # a larger weight shows a certain classifier, not a ratio of densities
@@ -42,15 +41,18 @@ def read_weighted(
     """Read both domains and weigh the source rows by their features, or else by their logits."""
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
-    labelled = as_source_rows(source, rows.n_classes)
-    target = draw_rows(rows, generator)
-    numbers = labelled.draw(sample_size(labelled), generator)
-    sample = take_labelled(labelled, numbers)
+    labelled = given.as_source_rows(source, rows.n_classes)
+    target = given.draw_rows(rows, generator)
+    numbers = labelled.draw(given.sample_size(labelled), generator)
+    sample = given.take_labelled(labelled, numbers)
     if features is None:
         weight = domain_weights(target.logits, sample.logits)
     else:
-        of_target, of_source = _check_features(features, rows.n, labelled.n)
-        weight = domain_weights(of_target[target.numbers], of_source[numbers])
+        sizes, drawn = (rows.n, labelled.n), (target.numbers, numbers)
+        of_target, of_source = given.read_features(features, sizes, drawn)
+        check_finite(of_target, "target features")  # squares of larger ones are not
+        check_finite(of_source, "source features")
+        weight = domain_weights(of_target, of_source)
     return WeightedSource(target.logits, sample.logits, sample.labels, weight)
 
 
@@ -66,19 +68,3 @@ def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Floats:
     model.fit(both, domain)
     logit: Floats = model.decision_function(both[len(target) :]) + np.log(len(source) / len(target))
     return np.exp(np.minimum(logit, np.log(MAX_WEIGHT)))
-
-
-def _check_features(features: object, n_target: int, n_source: int) -> tuple[Floats, Floats]:
-    pair = cast("tuple[object, ...]", features) if isinstance(features, (tuple, list)) else ()
-    found = [as_numbers(one) for one in pair] if len(pair) == 2 else [None, None]
-    target, source = (np.empty(0) if x is None else to_numpy(x).astype(np.float64) for x in found)
-    alike = target.shape[1:] == source.shape[1:] and source.size > 0
-    if not alike or (target.shape[:1], source.shape[:1]) != ((n_target,), (n_source,)):
-        raise InputError(
-            f"features must be a pair of arrays with {n_target} target rows and {n_source} source "
-            f"rows of one shape. Got shapes {target.shape} and {source.shape}."
-        )
-    target, source = target.reshape(n_target, -1), source.reshape(n_source, -1)
-    check_finite(target, "target features")
-    check_finite(source, "source features")
-    return target, source

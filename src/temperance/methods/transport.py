@@ -40,10 +40,7 @@ class Transport(NamedTuple):
 
 
 def solve_transport(p: NDArray[Any], q: Floats, weight: Floats | None = None) -> Transport:
-    """Return the transport of rows of probabilities to labels with class mix q.
-
-    Both q and the weights of the rows, equal by default, sum to 1.
-    """
+    """Return the transport of rows of probabilities, with weights, to labels with class mix q."""
     used = q > 0
     cost, quota = p[:, used].astype(np.float32), q[used]
     w = np.full(len(p), 1 / len(p)) if weight is None else weight

@@ -54,7 +54,7 @@ LEIBNIZ = [  # from the products of the derivatives of d to the derivatives of J
     [(math.comb(m, r), r, m - r) for r in range(m + 1)] for m in range(ORDERS + 1)
 ]
 SEARCH_ROWS = 250  # fewest rows on which a search starts
-HELD_LOGITS = 1 << 22  # logits up to which the log-odds are kept between passes
+HELD_LOGITS = 1 << 22  # logits up to which log-odds and weights are kept between passes
 SEARCH_TOLERANCE = 1e-3  # relative error of T on SEARCH_ROWS, small against their sampling error
 LEAST_DOUBT = 1e-6  # mean -log max p below which T has run to zero
 FORMS = ("reference", "main-text", "appendix")
@@ -139,13 +139,12 @@ def _fit_bag(
     grid_means: Floats | None = None,
 ) -> float:
     """Return the temperature of rows; ``start`` and ``grid_means`` come from rows like these."""
-    held = _held_odds(rows) if form != "main-text" else None  # whose odds depend on w
-    odds, counts = (None, None) if held is None else held
-    shortfall = Shortfall.of(rows, q, shrink_to, counts)
+    shortfall = Shortfall.of(rows, q, shrink_to)
     if np.count_nonzero(shortfall.counts) < 2:
         raise NotIdentified("all target rows are predicted as one class: UTS needs at least two.")
-    v = fit_weight_exponent(rows, shortfall, form, odds, grid_means)
-    return 1 / _fit_weighted(_weighted_sums(rows, v, form, odds), form, 1 / start)
+    odds = log_odds(rows)
+    v = fit_weight_exponent(rows, odds, shortfall, form, grid_means)
+    return 1 / _fit_weighted(rows, odds, v, form, 1 / start)
 
 
 # ------------------------------------------------------------------------- the two ingredients
@@ -161,20 +160,13 @@ class Shortfall:
     """``m_k``, between 0 and 1."""
 
     @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        q: Floats,
-        shrink_to: int | None,
-        counts: NDArray[np.int64] | None = None,
-    ) -> Shortfall:
+    def of(cls, rows: Rows, q: Floats, shrink_to: int | None) -> Shortfall:
         """Return the shortfall; ``shrink_to`` tames the sampling noise of fewer rows than that."""
-        if counts is None:
-            (counts,) = rows.reduce(
-                lambda block: (
-                    np.bincount(to_numpy(block.logits).argmax(axis=1), minlength=len(q)),
-                )
-            )
+
+        def predictions(block: Block) -> tuple[NDArray[np.int64]]:
+            return (np.bincount(to_numpy(block.logits).argmax(axis=1), minlength=len(q)),)
+
+        (counts,) = rows.reduce(predictions)
         n = int(counts.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(q > 0, counts / (n * q), np.inf)
@@ -202,12 +194,11 @@ def _shrinkage(ratio: Floats, q: Floats, n: int, size: int) -> float:
     return min(1.0, np.sqrt((true + noise * n / size) / seen)) if seen > 0 else 1.0
 
 
-def _held_odds(rows: Rows) -> tuple[Floats, NDArray[np.int64]] | None:
-    """Return log-odds and predicted class counts of rows in memory, None where they are many."""
-    if not isinstance(rows, ArrayRows) or rows.n * rows.n_classes > HELD_LOGITS:
-        return None
-    rows.reduce(lambda _: ())  # the first pass looks for NaN
-    return kernels.non_predicted_log_odds(to_numpy(rows.logits))
+def log_odds(rows: Rows) -> Rows:
+    """Return rows of `other_log_odds`, which few rows in memory keep between passes."""
+    if isinstance(rows, ArrayRows) and rows.n * rows.n_classes <= HELD_LOGITS:
+        return ArrayRows(other_log_odds(rows.logits), checked=True)
+    return rows.mapped(other_log_odds)
 
 
 def other_log_odds(logits: NDArray[Any]) -> Floats:
@@ -220,23 +211,22 @@ def other_log_odds(logits: NDArray[Any]) -> Floats:
 
 def fit_weight_exponent(
     rows: Rows,
+    odds: Rows,
     shortfall: Shortfall,
     form: str,
-    odds: Floats | None = None,
     grid_means: Floats | None = None,
 ) -> float:
     """Return v = 1/w*, the global minimum of J.
 
     J is not convex. A grid over twenty doublings of v, on some rows, finds the valley; derivatives
-    ``Σ_i o^r exp(v o)``, on all rows, find its lowest point. ``odds`` are the log-odds of the rows
-    where they are held, and ``grid_means`` the `mean_weights` of rows like these.
+    ``Σ_i o^r exp(v o)``, on all rows, find its lowest point. ``grid_means`` are the `mean_weights`
+    of rows like these.
     """
     try:
         if form == "main-text":  # odds that depend on w: for study, so on a grid and slowly
             solution = search_in_scale(weight_objective(rows, shortfall, form), *EXPONENTS)
         else:
-            held = rows.mapped(other_log_odds) if odds is None else ArrayRows(odds, checked=True)
-            solution = _search(held, shortfall.wanted(form), grid_means)
+            solution = _search(odds, shortfall.wanted(form), grid_means)
     except NotIdentified as error:
         raise NotIdentified(f"UTS in its {form} form has no optimal weight: {error}") from None
     if form != "reference":
@@ -313,13 +303,25 @@ def mean_weights(odds: Rows) -> Floats:
 # -------------------------------------------------------------------- step 2: the temperature
 
 
-def _fit_weighted(sums: list[SumsAtScale], form: str, start: float) -> float:
+def _fit_weighted(rows: Rows, odds: Rows, v: float, form: str, start: float) -> float:
     """Return β* = 1/T* of the weighted NLL, convex in β: of some rows, and from there of all."""
+    stride = stride_of(rows.n, SEARCH_ROWS)
+    steps = [(rows, odds, optimise.TOLERANCE)]
+    if stride > 1:
+        steps.insert(0, (rows.thin_by(stride), odds.thin_by(stride), SEARCH_TOLERANCE))
     beta, doubt = start, 0.0
-    for function, tolerance in zip(
-        sums, (SEARCH_TOLERANCE, optimise.TOLERANCE)[-len(sums) :], strict=True
-    ):
-        beta, doubt = _minimise_weighted(function, beta, tolerance)
+    for some, its_odds, tolerance in steps:
+        sums = _weighted_sums(some, its_odds, v, form)
+
+        def moments(at: float, sums: SumsAtScale = sums) -> tuple[float, ...]:
+            nonlocal doubt
+            gap, of_weights = sums(at)
+            value, first, *higher = of_weights.relative
+            doubt = value / of_weights.weight  # mean of -log max p
+            return (value + at * gap, first + at * gap, *higher)
+
+        solution = minimise_in_scale(moments, beta, tolerance=tolerance)
+        beta, doubt = solution.x, doubt if solution.converged else 0.0
     if doubt < LEAST_DOUBT:
         raise NotIdentified(
             f"UTS in its {form} form does not identify the temperature: it runs to "
@@ -328,56 +330,26 @@ def _fit_weighted(sums: list[SumsAtScale], form: str, start: float) -> float:
     return beta
 
 
-def _minimise_weighted(sums: SumsAtScale, start: float, tolerance: float) -> tuple[float, float]:
-    """Return β* and the mean of -log max p at the last β, 0 where there is no minimum."""
-    doubt = 0.0
-
-    def moments(beta: float) -> tuple[float, ...]:
-        nonlocal doubt
-        gap, of_weights = sums(beta)
-        value, first, *higher = of_weights.relative
-        doubt = value / of_weights.weight
-        return (value + beta * gap, first + beta * gap, *higher)
-
-    solution = minimise_in_scale(moments, start, tolerance=tolerance)
-    return solution.x, doubt if solution.converged else 0.0
-
-
-def _weighted_sums(rows: Rows, v: float, form: str, odds: Floats | None) -> list[SumsAtScale]:
-    """Return ``Σ W (max z - z)`` and moments as functions of β, of some rows and then of all.
+def _weighted_sums(rows: Rows, odds: Rows, v: float, form: str) -> SumsAtScale:
+    """Return ``Σ W (max z - z)`` and the moments of rows as functions of β.
 
     The weights do not depend on β: a row counts with ``A = Σ_k W_k``, and the first sum is a
-    constant. Where the odds are held, so are the weights.
+    constant.
     """
-    stride = stride_of(rows.n, SEARCH_ROWS)
-    if odds is not None and isinstance(rows, ArrayRows):
-        z = to_numpy(rows.logits)
-        mass, gap = weigh(z, odds, v, form)
-        columns = (z, mass, gap)
-        parts = [[c[::stride] for c in columns]] if stride > 1 else []
-        return [_held_sums(*part) for part in (*parts, columns)]
+    share = 1 / (rows.n_classes - 1) if form == "reference" else 1.0
+
+    def weigh(z: NDArray[Any], odds: Floats) -> tuple[float, Block]:
+        mass, gap = kernels.weight_mass(z, odds, v)
+        return float(gap.sum()) * share, Block(z, None, 1 + share * mass)
+
+    if isinstance(rows, ArrayRows) and isinstance(odds, ArrayRows) and form != "main-text":
+        gap, weighted = weigh(to_numpy(rows.logits), odds.logits)
+        held = ArrayRows(*weighted, checked=True)
+        return lambda beta: (gap, held.reduce(lambda b: kernels.temperature_moments(*b, beta)))
 
     def statistic(block: Block, beta: float) -> tuple[float, Moments]:
         z = to_numpy(block.logits)
-        mass, gap = weigh(z, other_log_odds(z / v if form == "main-text" else z), v, form)
-        return float(gap.sum()), kernels.temperature_moments(z, None, mass, beta)
+        gap, weighted = weigh(z, other_log_odds(z / v if form == "main-text" else z))
+        return gap, kernels.temperature_moments(*weighted, beta)
 
-    def of(rows: Rows) -> SumsAtScale:
-        return lambda beta: rows.reduce(lambda block: statistic(block, beta))
-
-    return [of(rows.thin_by(stride)), of(rows)] if stride > 1 else [of(rows)]
-
-
-def _held_sums(z: NDArray[Any], mass: Floats, gap: Floats) -> SumsAtScale:
-    rows, constant = ArrayRows(z, None, mass, checked=True), float(gap.sum())
-    return lambda beta: (
-        constant,
-        rows.reduce(lambda block: kernels.temperature_moments(*block, beta)),
-    )
-
-
-def weigh(z: NDArray[Any], odds: Floats, v: float, form: str) -> tuple[Floats, Floats]:
-    """Return ``A = Σ_k W_k`` and ``Σ_k W_k (max z - z_k)`` of each row; W = 1 for the predicted."""
-    share = 1 / (z.shape[1] - 1) if form == "reference" else 1.0
-    mass, gap = kernels.weight_mass(z, odds, v)
-    return 1 + share * mass, share * gap
+    return lambda beta: rows.reduce(lambda block: statistic(block, beta))

@@ -52,14 +52,7 @@ def sum_outcomes(rows: Rows, edges: Floats) -> EvaluationSums:
         z = to_numpy(block.logits)
         return kernels.evaluation_sums(z, labels_of(block), block.weight, edges)
 
-    if rows.soft:
-        return rows.reduce(statistic)
-    return rows.reduce_with_validity(
-        statistic,
-        lambda sums: sums.are_valid,
-        labels=True,
-        blocks_per_call=kernels.BLOCKS_PER_CALL,
-    )
+    return rows.reduce_with_validity(statistic, kernels.BLOCKS_PER_CALL)
 
 
 def gather(rows: Rows) -> Outcomes:

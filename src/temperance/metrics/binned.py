@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -134,9 +133,7 @@ class Bins:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Bins):
             return NotImplemented
-        mine = (self.edges, self.counts, self.confidence, self.correct)
-        theirs = (other.edges, other.counts, other.confidence, other.correct)
-        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        return all(np.array_equal(a, vars(other)[name]) for name, a in vars(self).items())
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
@@ -205,7 +202,7 @@ def ece(
     """
     edges = unit_edges(checks.check_bins(n_bins))
     sums = sum_outcomes(as_labelled_rows(logits, labels, sample_weight, classes=classes), edges)
-    return Bins.from_sums(sums.bins, edges, weighted=sums.weighted).ece
+    return Bins.from_sums(sums.bins, edges, weighted=bool(sums.weighted)).ece
 
 
 def adaptive_ece(
@@ -276,16 +273,15 @@ def classwise_ece(
     """
     n_bins = checks.check_bins(n_bins)
     rows = as_labelled_rows(logits, labels, sample_weight, classes=classes)
-    return rows.reduce(partial(_bin_classes, n_bins=n_bins)).ece
 
+    def bins_of_classes(block: Block) -> Bins:
+        p, place, truth = class_bins(block, n_bins)
+        weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
+        sums = sums_at(place.ravel(), p.ravel(), truth.ravel(), weight, p.shape[1] * n_bins)
+        sums = sums.reshape(3, -1, n_bins)
+        return Bins.from_sums(sums, unit_edges(n_bins), weighted=weight is not None)
 
-def _bin_classes(block: Block, *, n_bins: int) -> Bins:
-    """Return the bins of every class over the rows of a block."""
-    p, place, truth = class_bins(block, n_bins)
-    weight = None if block.weight is None else np.repeat(block.weight, p.shape[1])
-    sums = sums_at(place.ravel(), p.ravel(), truth.ravel(), weight, p.shape[1] * n_bins)
-    sums = sums.reshape(3, -1, n_bins)
-    return Bins.from_sums(sums, unit_edges(n_bins), weighted=weight is not None)
+    return rows.reduce(bins_of_classes).ece
 
 
 def class_bins(block: Block, n_bins: int) -> tuple[Floats, NDArray[np.intp], Floats]:

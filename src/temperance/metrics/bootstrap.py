@@ -278,17 +278,13 @@ def of_brier(rows: Rows, *, per_class: bool = True) -> Sums:
     return of_mean(rows, "brier", 1 / rows.n_classes if per_class else 1.0)
 
 
-def of_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
-    """Return the gaps of bins of equal width."""
+def of_ece(rows: Rows, *, n_bins: int = binned.N_BINS, adaptive: bool = False) -> Sums:
+    """Return the gaps of bins of equal width, or of equal mass."""
     o = gather(rows)
-    return _gaps(o, binned.bin_index(o.confidence, n_bins)[:, None], np.ones((o.n, 1)), n_bins)
-
-
-def of_adaptive_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
-    """Return the gaps of bins of equal mass."""
-    o = gather(rows)
-    edges = binned.Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).edges
-    place = np.searchsorted(edges[1:-1], o.confidence)
+    place = binned.bin_index(o.confidence, n_bins)
+    if adaptive:
+        edges = binned.Bins.equal_mass(o.confidence, o.correct, o.weight, n_bins=n_bins).edges
+        place = np.searchsorted(edges[1:-1], o.confidence)
     return _gaps(o, place[:, None], np.ones((o.n, 1)), n_bins)
 
 
@@ -309,16 +305,14 @@ def _gaps(o: Outcomes, place: NDArray[np.intp], share: Floats, n_bins: int) -> S
 
 def of_classwise_ece(rows: Rows, *, n_bins: int = binned.N_BINS) -> Sums:
     """Return the gaps of the bins of all classes, divided by their number."""
-    parts = rows.reduce(partial(_class_gaps, n_bins=n_bins))
-    gap, place, weight = (np.concatenate(part) for part in parts)
+
+    def gaps(block: Block) -> Totals:
+        p, place, truth = binned.class_bins(block, n_bins)
+        weight = np.ones(len(p)) if block.weight is None else block.weight
+        return [weight[:, None] * (truth - p) / p.shape[1]], [place], [weight]
+
+    gap, place, weight = (np.concatenate(part) for part in rows.reduce(gaps))
     return Sums(_sparse(gap, place, rows.n_classes * n_bins), weight, finish=None, norm=True)
-
-
-def _class_gaps(block: Block, *, n_bins: int) -> Totals:
-    p, place, truth = binned.class_bins(block, n_bins)
-    n, k = p.shape
-    weight = np.ones(n) if block.weight is None else block.weight
-    return [weight[:, None] * (truth - p) / k], [place], [weight]
 
 
 def _sparse(data: Floats, place: NDArray[np.intp], width: int) -> Any:
@@ -333,7 +327,7 @@ SUMS: dict[Any, Callable[..., Sums]] = {
     evaluation.nll: partial(of_mean, column="nll"),
     evaluation.brier: of_brier,
     binned.ece: of_ece,
-    binned.adaptive_ece: of_adaptive_ece,
+    binned.adaptive_ece: partial(of_ece, adaptive=True),
     binned.classwise_ece: of_classwise_ece,
     smooth.smooth_ece: of_smooth_ece,
 }

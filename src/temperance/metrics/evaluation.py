@@ -143,7 +143,7 @@ def evaluate(
     edges = unit_edges(n_bins)
     sums = sum_outcomes(rows, edges)
     n, correct, nll, brier = sums.scores.tolist()
-    bins = Bins.from_sums(sums.bins, edges, weighted=sums.weighted)
+    bins = Bins.from_sums(sums.bins, edges, weighted=bool(sums.weighted))
     return Evaluation(rows.n_classes, n if sums.weighted else int(n), correct, nll, brier, bins)
 
 

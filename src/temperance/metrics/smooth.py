@@ -88,20 +88,15 @@ def split_between_cells(confidence: Floats, cells: int) -> tuple[NDArray[np.intp
 
 def smoothed(residual: Floats, sigma: float) -> Floats:
     """Return residuals on a grid of [0, 1], along the last axis, smoothed with width ``sigma``."""
-    return _damped(dct(residual), sigma)
-
-
-def _damped(cosines: Floats, sigma: float) -> Floats:
-    m = np.arange(cosines.shape[-1], dtype=np.float64)
-    return idct(cosines * np.exp(-((np.pi * m * sigma) ** 2) / 2))
+    m = np.arange(residual.shape[-1], dtype=np.float64)
+    return idct(dct(residual) * np.exp(-((np.pi * m * sigma) ** 2) / 2))
 
 
 def fixed_point(residual: Floats) -> float:
     """Return σ* with ``Σ |smoothed(residual, σ*)| = σ*``."""
-    cosines = dct(residual)
 
     def error(sigma: float) -> float:
-        return float(np.abs(_damped(cosines, sigma)).sum())
+        return float(np.abs(smoothed(residual, sigma)).sum())
 
     cell = 1 / residual.size
     at_cell = error(cell)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError
 from temperance.monitor.alarms import SEVERITIES
-from temperance.monitor.timeline import instant
+from temperance.monitor.state import instant
 from temperance.monitor.window import Window
 
 if TYPE_CHECKING:

@@ -36,11 +36,10 @@ from temperance.io import artefact
 from temperance.io.npy import unpack_npz
 from temperance.maps import IDENTITY, Map
 from temperance.monitor import export, state
-from temperance.monitor.alarms import Alarm, Limits
+from temperance.monitor.alarms import Alarm, Limits, Timeline
 from temperance.monitor.change import Ranks
 from temperance.monitor.reference import Reference
-from temperance.monitor.state import Record
-from temperance.monitor.timeline import Timeline, instant, moment, place_of
+from temperance.monitor.state import Record, instant, moment, place_of
 from temperance.monitor.window import MOST_NAMED, SHARED, Window, describe, interval, restored, slim
 
 MOST_SEGMENTS = 25  # in one window, which stays below 20 kB with them

@@ -9,6 +9,7 @@ leaves out and the next writer cuts off. A new file is for its owner alone: it h
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from temperance._core.checks import InputError
+from temperance._core.checks import InputError, shown
 from temperance._core.files import opened, shown_path
 from temperance.io.atomic import PRIVATE, check_target, flush_directory
 from temperance.io.strict_json import parse
@@ -56,6 +57,30 @@ def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: rounded(inner) for name, inner in value.items()}
     return [rounded(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def moment(at: object) -> str:
+    """Return a date, or a date and time, in ISO 8601."""
+    try:
+        given: Any = at
+        text = given.isoformat() if hasattr(given, "isoformat") else str(given)
+        parsed = dt.datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"at must be a date, or a date and time, such as '2026-11-16'. Got {shown(at)}."
+        raise InputError(msg) from None
+    only_date = len(text) <= len("2026-W47-1") and parsed.time() == dt.time()
+    return parsed.date().isoformat() if only_date else parsed.isoformat(timespec="seconds")
+
+
+def instant(at: str) -> dt.datetime:
+    """Return a moment as a point in time; without a zone it is UTC."""
+    parsed = dt.datetime.fromisoformat(at)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+
+
+def place_of(record: Record) -> tuple[dt.datetime, str]:
+    """Return where a window stands among all."""
+    return instant(record["at"]), str(record["id"])
 
 
 def read(path: str | os.PathLike[str]) -> Records:

@@ -134,9 +134,6 @@ def _shortened(value: Any) -> Any:
     return texts.cut(value, MAX_NAME_LENGTH) if isinstance(value, str) else value
 
 
-# ----------------------------------------------------------------------------------------- charts
-
-
 class Histogram(NamedTuple):
     """Counts of rows by confidence, with the mean confidence and the accuracy."""
 

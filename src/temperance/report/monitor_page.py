@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from temperance._core.stats import Interval
 from temperance.io.atomic import write_bytes
 from temperance.monitor import Alarm, Monitor, Window
-from temperance.monitor.timeline import instant
+from temperance.monitor.state import instant
 from temperance.report import check_words, plot, template
 from temperance.report.context import MAX_NAME_LENGTH, TOPS
 from temperance.report.plot import Axis, Mark, shares

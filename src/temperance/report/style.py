@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 from temperance._core.checks import InputError
@@ -23,29 +24,7 @@ INK = "#1f2328"  # replaced by currentColor in an SVG
 COLUMN = 3.4  # inches: one column of a two-column paper, where 8 point is still legible
 MAX_LABEL_LENGTH = 24  # characters of a class name in a figure
 
-RC: dict[str, Any] = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "lines.linewidth": 1.6,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.parse_math": False,  # a class may be named "$"
-    "svg.fonttype": "none",
-}
-
+LOOK = files("temperance.report") / "templates" / "figures.mplstyle"
 STANDALONE = (
     "<style>:root{color:#1f2328}@media (prefers-color-scheme:dark){:root{color:#e6edf3}}</style>"
 )
@@ -65,7 +44,7 @@ def pyplot() -> Any:
 def styled() -> Iterator[None]:
     """Return a context in which figures have the look of this library."""
     plt = pyplot()
-    with plt.rc_context(RC):
+    with as_file(LOOK) as look, plt.style.context(look):
         yield
         interactive = plt.isinteractive()
     # A notebook's backend turns interactive drawing on when the first figure is made; were it

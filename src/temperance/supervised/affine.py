@@ -20,7 +20,9 @@ from temperance.data import Rows, as_labelled_rows
 from temperance.data.types import LabelsLike, LogitsLike, WeightsLike
 from temperance.maps import BiasedTemperature, MatrixMap, Temperature, VectorMap
 from temperance.supervised.around import fit_around
-from temperance.supervised.likelihood import Cholesky, Likelihood
+from temperance.supervised.likelihood import Likelihood
+
+MOST_CLASSES = 2_000  # of a matrix: L-BFGS remembers 40 times its K² numbers, a gigabyte
 
 
 def fit_biased_temperature(
@@ -86,8 +88,7 @@ def fit_biased_temperature(
     def pack(gain: Floats, bias: Floats) -> Floats:
         return np.concatenate([[gain.sum()], bias])
 
-    shared = np.vstack([np.repeat([1.0, 0.0], k), np.eye(k, 2 * k, k)])  # one gain for all classes
-    space = Cholesky(shared @ likelihood.diagonal_curvature() @ shared.T)
+    space = likelihood.gain_space(one=True)
     x = likelihood.minimise(unpack, pack, np.concatenate([[1.0], likelihood.bias]), space)
     if x[0] <= 0:
         msg = "the best temperature is not positive: the logits rank the classes upside down."
@@ -104,6 +105,7 @@ def _near(
         kind = type(around).__name__
         msg = f"around must be a Temperature or a BiasedTemperature. Got {kind} instead."
         raise InputError(msg)
+    _check_classes(k, "a fit around a map")
     bias = np.zeros(k) if isinstance(around, Temperature) else around.bias
     if len(bias) != k:
         msg = f"around must be a map of {k} classes, as the logits have. Got {len(bias)} instead."
@@ -158,9 +160,15 @@ def fit_vector(
     def pack(gain: Floats, bias: Floats) -> Floats:
         return np.concatenate([gain, bias])
 
-    space = Cholesky(likelihood.diagonal_curvature())
+    space = likelihood.gain_space()
     x = likelihood.minimise(unpack, pack, np.concatenate([np.ones(k), likelihood.bias]), space)
     return VectorMap(x[:k] * likelihood.unit, x[k:] - x[k:].mean())
+
+
+def _check_classes(k: int, what: str) -> None:
+    if k > MOST_CLASSES:
+        msg = f"logits must have at most {MOST_CLASSES:,} classes for {what}. Got {k:,}, whose"
+        raise InputError(f"{msg} square no memory holds: use fit_vector or fit_temperature.")
 
 
 def fit_matrix(
@@ -194,6 +202,7 @@ def fit_matrix(
     """
     rows = as_labelled_rows(logits, labels, sample_weight)
     k = rows.n_classes
+    _check_classes(k, "a matrix")
     likelihood = Likelihood(rows, check_number(penalty, "penalty", low=0, high=LARGEST))
 
     def unpack(x: Floats) -> tuple[Floats, Floats]:

@@ -32,10 +32,7 @@ TINY_PROBABILITY = 1e-300
 
 
 class KnownMix(NamedTuple):
-    """Class shares of unlabelled rows z, as good as a count of ``rows`` rows.
-
-    A logit of -inf is a class that is masked.
-    """
+    """Class shares of unlabelled rows z, -inf where masked, as good as a count of ``rows`` rows."""
 
     z: Floats
     shares: Floats
@@ -65,10 +62,7 @@ def fit_around(
     robustness: float = 0.0,
     mix: KnownMix | None = None,
 ) -> Posterior:
-    """Return the posterior of θ; parameters beyond the size of ``precision`` stay as they are.
-
-    A logit of -inf is a class that is impossible in its row. ``robustness`` is β.
-    """
+    """Return the posterior of θ, β = ``robustness``; parameters beyond ``precision`` stay."""
     free = len(precision)
     filled = np.where(np.isneginf(z), 0.0, z)
     w = np.ones(len(labels)) if weight is None else weight

@@ -11,7 +11,8 @@ is nearly the identity: there it needs a third of the passes. That curvature is
 exactly, for maps with a gain for each class and for a matrix of few (`Cholesky`). For a matrix of
 many classes it is approximated by a product, ``diag(π) ⊗ mean x xᵀ`` (`Kronecker`), where π are
 the frequencies of the classes, which the mean of p is at the optimum. So that it is nearly so at
-the start, ``b = log(π / mean p)``.
+the start, ``b = log(π / mean p)``. For gains of thousands of classes, whose curvature no memory
+holds, its diagonal is taken (`Diagonal`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FLOAT32_TOLERANCES = {"ftol": 1e-7, "gtol": 1e-4}  # as far as float32 goes, at 
 FLOAT64_TOLERANCES = {"ftol": 1e-15, "gtol": 1e-8}
 STEPS_SPENT = 1  # status of L-BFGS that is still going when its steps are spent
 FEW_CLASSES = 20  # up to which the curvature of a matrix, K⁴ numbers, is computed
+MANY_CLASSES = 2_000  # beyond which the curvature of gains, 4 K² numbers, is not computed
 LEAST_CLASS_WEIGHT = 1e-100  # in place of 0, the weight of a class without probability
 CURVATURE_RIDGE = 1e-6  # of a typical curvature: adding a constant to all biases has none
 
@@ -65,6 +67,20 @@ class Cholesky:
         """Return ``L⁻¹ D g``."""
         scaled: Floats = self._scale * gradient
         return solve_triangular(self._root, scaled, lower=True)
+
+
+class Diagonal:
+    """Coordinates like `Cholesky`'s, of a curvature that is taken to be its diagonal."""
+
+    def __init__(self, diagonal: Floats) -> None:
+        floor = CURVATURE_RIDGE * np.median(diagonal) + LEAST_CLASS_WEIGHT
+        self._scale: Any = 1 / np.sqrt(np.maximum(diagonal, 0) + floor)
+
+    def plain(self, x: Floats) -> Floats:
+        """Return ``D x'``."""
+        return self._scale * x
+
+    white = plain  # of a gradient
 
 
 class Kronecker:
@@ -106,7 +122,19 @@ class Likelihood:
         if not penalty:
             self.bias = np.log(counts / (predicted + LEAST_CLASS_WEIGHT))
 
-    def diagonal_curvature(self) -> Floats:
+    def gain_space(self, *, one: bool = False) -> Cholesky | Diagonal:
+        """Return coordinates for a gain and a bias of each class, or one gain for all: one pass."""
+        unit, bias, k = self.unit, self.bias, self.rows.n_classes
+        if k <= MANY_CLASSES:
+            h = self._gain_curvature()
+            shared = np.vstack([np.repeat([1.0, 0.0], k), np.eye(k, 2 * k, k)])
+            return Cholesky(shared @ h @ shared.T if one else h)
+        totals = self.rows.reduce(lambda block: _diagonal_sums(block, unit, bias))
+        gain, biases, one_gain = (total / self.mass for total in totals)
+        first = [one_gain] if one else gain + 2 * self.penalty
+        return Diagonal(np.concatenate([first, biases + 2 * self.penalty]))
+
+    def _gain_curvature(self) -> Floats:
         """Return the curvature at the start in (gain, bias) of each class: one pass."""
         unit, bias, k = self.unit, self.bias, self.rows.n_classes
         totals = self.rows.reduce(lambda block: _diagonal_products(block, unit, bias))
@@ -142,7 +170,7 @@ class Likelihood:
         unpack: Callable[[Floats], tuple[Floats, Floats]],
         pack: Callable[[Floats, Floats], Floats],
         start: Floats,
-        space: Cholesky | Kronecker,
+        space: Cholesky | Diagonal | Kronecker,
     ) -> Floats:
         """Return the x whose ``unpack(x)``, gains and biases, has the least penalised NLL."""
         optimise: Any = minimize
@@ -240,6 +268,14 @@ def _diagonal_products(block: Block, unit: float, bias: Floats) -> Totals:
     pz = p * z
     x = np.concatenate([pz, p], axis=1) * np.sqrt(w)[:, None]
     return x.T @ x, w @ (pz * z), w @ pz, w @ p
+
+
+def _diagonal_sums(block: Block, unit: float, bias: Floats) -> Totals:
+    """Sums over rows of p (1 - p) z² and p (1 - p), and of the variance of z under p."""
+    z, p, w = _probabilities(block, unit, bias)
+    spread = p * (1 - p)
+    variance = np.vecdot(p, z * z) - np.vecdot(p, z) ** 2
+    return w @ (spread * z * z), w @ spread, w @ variance
 
 
 def _matrix_products(block: Block, unit: float, bias: Floats) -> Totals:

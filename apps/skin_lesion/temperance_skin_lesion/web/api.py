@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, Depends, File, Form, HTTPException, Path, Query, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import select
 
-import temperance as tp
 from temperance_skin_lesion import (
     audit,
     changes,
@@ -28,25 +22,42 @@ from temperance_skin_lesion import (
     worklist,
 )
 from temperance_skin_lesion import store as db
-from temperance_skin_lesion.assistant import Assistant, Origin, softmax
-from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
-from temperance_skin_lesion.decision import FOREIGN, Policy
+from temperance_skin_lesion.assistant import Assistant, Origin
+from temperance_skin_lesion.decision import Policy  # noqa: TC001 - read at run time
 from temperance_skin_lesion.people import User
 from temperance_skin_lesion.store import Case, DiagnosisRow, MapRow, PolicyRow
+from temperance_skin_lesion.web.export import csv_lines, json_lines
+from temperance_skin_lesion.web.schemas import (
+    PROBLEMS,
+    PSEUDONYM,
+    ActiveOut,
+    CaseOut,
+    Collected,
+    Credentials,
+    Diagnosis,
+    DiagnosisOut,
+    Health,
+    Judged,
+    JudgedCase,
+    MapOut,
+    Me,
+    Mix,
+    PolicyOut,
+    Problem,
+    Proposal,
+    Seen,
+    Session,
+)
 from temperance_skin_lesion.worklist import Filter  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
 
     from temperance_skin_lesion.agreement import Agreement
 
-router = APIRouter(prefix="/api/v1")
+__all__ = ["Agreed", "Approver", "Clinician", "Key", "Service", "read_files", "router"]
 
-LEAST_SHARE = 0.001
-"""Of a diagnosis in a stated mix: none is ruled out by a statement."""
-
-PSEUDONYM = r"^[A-Za-z0-9._-]{0,40}$"
+router = APIRouter(prefix="/api/v1", responses={n: PROBLEMS[n] for n in (400, 401, 422)})
 
 Key = Annotated[int, Path(ge=1, le=2**62)]
 
@@ -81,305 +92,6 @@ Clinician = Annotated[User, Depends(requires("clinician"))]
 Approver = Annotated[User, Depends(requires("approver"))]
 
 
-class Problem(BaseModel):
-    """Why a request, or one file of it, was not taken."""
-
-    detail: str
-
-
-class Rule(BaseModel):
-    """A rule that fired, in words."""
-
-    rule: str
-    why: str
-
-
-class DiagnosisOut(BaseModel):
-    """A later diagnosis of the lesion; a null code takes the former one back."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    case: int = Field(validation_alias="case_id")
-    at: str
-    by: str
-    code: str | None
-    other: str
-    source: str
-
-
-SAME = ("id", "created", "by", "sha256", "lesion", "site", "camera", "width", "height")
-SAME += ("kept", "repeats", "model")
-"""Columns of a case that the interface shows as they are."""
-
-
-class CaseOut(BaseModel):
-    """One picture that was looked at.
-
-    In silent mode everything the assistant said is null until the lesion has a diagnosis.
-    """
-
-    id: int
-    created: str
-    by: str
-    sha256: str
-    lesion: str
-    site: str
-    camera: str
-    width: int
-    height: int
-    kept: str | None = Field(description="format of the picture, if the server keeps it")
-    repeats: int | None = Field(description="the first case with the same picture")
-    hidden: bool = Field(description="judged in silent mode and without a diagnosis yet")
-    model: str
-    map: int
-    policy: int
-    malignant: tuple[float, float, float] | None = Field(
-        description="probability of any malignant lesion: value, low, high (90 %)"
-    )
-    urgency: Literal["urgent", "soon", "routine", "retake"] | None
-    decision: Literal["answer", "refer"] | None
-    predicted: str | None = Field(description=f"one of {', '.join(CODES)}")
-    probabilities: dict[str, float] | None = Field(description="calibrated")
-    raw: dict[str, float] | None = Field(description="of the network as it is")
-    agreement: int | None = Field(description="orientations of eight that name the same diagnosis")
-    quality: dict[str, float] = Field(description="empty while what was said is hidden")
-    rule: str | None = Field(description="the first rule that fired, or answer")
-    why: str | None
-    rules: list[Rule] | None = Field(description="all rules that fired, melanoma first")
-    diagnosis: DiagnosisOut | None = None
-
-    @classmethod
-    def of(cls, case: Case, known: DiagnosisRow | None = None, **more: str) -> Self:
-        """Describe a row of the record, and what a subclass knows ``more``."""
-        raw = softmax([case.logits])[0]
-        facts: dict[str, Any] = {
-            "malignant": tuple(case.malignant),
-            "urgency": case.urgency,
-            "decision": case.decision,
-            "predicted": CODES[case.predicted],
-            "probabilities": dict(zip(CODES, case.probabilities, strict=True)),
-            "raw": dict(zip(CODES, raw.tolist(), strict=True)),
-            "agreement": case.agreement,
-            "rule": case.rule,
-            "why": case.why,
-            "rules": [Rule(rule=rule, why=why) for rule, why in case.rules],
-            "quality": case.quality,
-        }
-        hidden = case.hidden and known is None
-        if hidden:
-            facts = dict.fromkeys(facts) | {"quality": {}}
-        elif case.rule == FOREIGN:
-            facts |= {"malignant": None, "probabilities": None, "raw": None, "predicted": None}
-        return cls(
-            **{name: getattr(case, name) for name in SAME},
-            hidden=hidden,
-            map=case.map_id,
-            policy=case.policy_id,
-            diagnosis=DiagnosisOut.model_validate(known) if known else None,
-            **facts,
-            **more,
-        )
-
-
-class JudgedCase(CaseOut):
-    """A case in the answer to the request that brought its picture, the only place of the name."""
-
-    name: str = Field(description="file name as sent; it may name a person, so it is not stored")
-    note: str = ""
-
-    @classmethod
-    def judged(
-        cls, case: Case, picture: intake.Picture, known: DiagnosisRow | None = None
-    ) -> JudgedCase:
-        """Describe a case beside its picture."""
-        return cls.of(case, known, name=picture.name, note=picture.note)
-
-
-class Judged(BaseModel):
-    """What came of a drop of files: cases in the order sent, and the files not taken."""
-
-    cases: list[JudgedCase]
-    problems: list[Problem]
-
-
-class Collected(BaseModel):
-    """What came of files sent to a survey."""
-
-    survey: int
-    pictures: int = Field(description="different pictures in the survey now")
-    problems: list[Problem]
-
-
-class Mix(BaseModel):
-    """The class mix of a clinic, or null where nobody knows it."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
-
-    prior: dict[str, float] | None = Field(
-        description=f"a share for each of {', '.join(CODES)}, summing to 1"
-    )
-    known: Literal["exactly", "roughly"] = Field(
-        "roughly", description="counted, or as if estimated from a hundred cases"
-    )
-
-    @model_validator(mode="after")
-    def _is_a_mix(self) -> Self:
-        if self.prior is None:
-            return self
-        if set(self.prior) != set(CODES):
-            raise ValueError(f"prior must name each of {', '.join(CODES)} once.")
-        if min(self.prior.values()) < 0 or abs(sum(self.prior.values()) - 1) > 1e-3:
-            raise ValueError(
-                f"prior must be non-negative and sum to 1. Got {sum(self.prior.values()):.4f}."
-            )
-        return self
-
-    def knowledge(self) -> object:
-        """Return the mix as `temperance.calibrate` takes it, in the order of the classes."""
-        if self.prior is None:
-            return None
-        shares = np.maximum([self.prior[code] for code in CODES], LEAST_SHARE)
-        shares /= shares.sum()
-        return shares if self.known == "exactly" else tp.about(shares, rows=clinic.ROUGHLY)
-
-
-class MapOut(BaseModel):
-    """A calibration map."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    created: str
-    by: str
-    origin: str
-    verdict: str
-    status: str
-    decided: str | None
-    decided_by: str | None
-    model: str
-    active: bool = False
-    summary: dict[str, Any]
-
-    @classmethod
-    def of(cls, row: MapRow, active: int) -> MapOut:
-        """Describe a row beside the one in use."""
-        return cls.model_validate(row).model_copy(update={"active": row.id == active})
-
-
-class PolicyOut(BaseModel):
-    """A policy with its comparison."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    created: str
-    by: str
-    policy: dict[str, Any]
-    reason: str
-    objection: str
-    comparison: dict[str, Any]
-    status: str
-    decided: str | None
-    decided_by: str | None
-    active: bool = False
-
-    @classmethod
-    def of(cls, row: PolicyRow, active: int) -> PolicyOut:
-        """Describe a row beside the one in force."""
-        return cls.model_validate(row).model_copy(update={"active": row.id == active})
-
-
-class Seen(BaseModel):
-    """The activation that the deciding person saw; another one in force is a conflict."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    seen: int = Field(ge=0, le=2**62)
-
-
-class ActiveOut(BaseModel):
-    """What is in force."""
-
-    activation: int
-    since: str
-    by: str
-    map: int
-    former_map: int | None
-    policy: Policy
-    policy_id: int
-    former_policy: int | None
-
-
-class Proposal(BaseModel):
-    """A policy that somebody wants."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    policy: Policy
-    reason: str = Field("", max_length=500)
-
-
-class Diagnosis(BaseModel):
-    """A later diagnosis, or null to take the former one back."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    diagnosis: Literal["mel", "nv", "bcc", "akiec", "bkl", "df", "vasc", "other"] | None
-    other: str = Field("", max_length=80, description="what it is, where it is none of the seven")
-    source: Literal["histology", "follow-up", "expert", "confocal", "unknown"] = "unknown"
-
-    @model_validator(mode="after")
-    def _other_is_named(self) -> Self:
-        if self.other and self.diagnosis != OTHER:
-            raise ValueError("other names a disease only where diagnosis is other.")
-        return self
-
-
-class Credentials(BaseModel):
-    """Name and password."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: str = Field(max_length=64)
-    password: str = Field(max_length=1000)
-
-
-class Session(BaseModel):
-    """A session: send its token as ``Authorization: Bearer TOKEN``."""
-
-    token: str
-    name: str
-    role: str
-
-
-class Me(BaseModel):
-    """Who asks."""
-
-    name: str
-    role: str
-
-
-class Health(BaseModel):
-    """That the server and its record are well."""
-
-    status: Literal["ok"]
-    model: str
-    cases: int
-
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem},
-    401: {"model": Problem},
-    403: {"model": Problem},
-    404: {"model": Problem},
-    409: {"model": Problem},
-    413: {"model": Problem},
-    422: {"model": Problem},
-    507: {"model": Problem},
-}
-
-
 def read_files(
     files: list[UploadFile],
 ) -> tuple[list[intake.Picture], Iterator[bytes], list[Problem]]:
@@ -395,9 +107,7 @@ def read_files(
     pictures, taken, problems = [], [], []
     for file in files:
         try:
-            # One byte beyond the limit is enough to know.
-            content = file.file.read(intake.MAX_BYTES + 1)
-            pictures.append(intake.read(content, file.filename or ""))
+            pictures.append(intake.read_file(file.file, file.filename or ""))
             taken.append(file)
         except intake.PictureError as error:
             problems.append(Problem(detail=str(error)))
@@ -768,63 +478,3 @@ def health(assistant: Service) -> Health:
         return Health(
             status="ok", model=assistant.model.id, cases=db.count(session, select(Case.id))
         )
-
-
-def csv_lines(store: db.Store) -> Iterator[str]:
-    """The log as CSV; text that people typed cannot start a formula."""
-    fixed = ("id", "created", "by", "sha256", "lesion", "site", "camera", "repeats", "model", "map")
-    said = ("policy", "urgency", "decision", "predicted", "agreement", "rule", "why")
-    ends = ("p_malignant", "p_malignant_low", "p_malignant_high")
-    later = ("diagnosis", "diagnosis_other", "diagnosis_source", "diagnosed", "diagnosed_by")
-    columns = [f"p_{code}" for code in CODES] + [f"raw_{code}" for code in CODES]
-    yield _csv([*fixed, *said, *ends, "rules", *later, *columns])
-    for case in all_cases(store):
-        facts = case.model_dump()
-        values = [facts[name] for name in (*fixed, *said)]
-        values += list(case.malignant or ("", "", ""))
-        values.append("; ".join(rule.rule for rule in case.rules or []))
-        known = case.diagnosis
-        values += [known.code, known.other, known.source, known.at, known.by] if known else [""] * 5
-        for shares in (case.probabilities, case.raw):
-            values += list(shares.values()) if shares else [""] * len(CODES)
-        yield _csv(values)
-
-
-def json_lines(store: db.Store) -> Iterator[str]:
-    """The log as a JSON object per line."""
-    for case in all_cases(store):
-        yield json.dumps(case.model_dump()) + "\n"
-
-
-def all_cases(store: db.Store, page: int = 500) -> Iterator[CaseOut]:
-    """Every case, oldest first, read in pages so that nobody is kept waiting."""
-    after = 0
-    while True:
-        with store.reading() as session:
-            wanted = select(Case).where(Case.id > after).order_by(Case.id).limit(page)
-            rows = session.scalars(wanted).all()
-            known = db.newest_diagnoses(session, [case.lesion for case in rows])
-            cases = [CaseOut.of(case, known.get(case.lesion)) for case in rows]
-        yield from cases
-        if len(cases) < page:
-            return
-        after = cases[-1].id
-
-
-def _csv(values: list[Any]) -> str:
-    buffer = io.StringIO()
-    safe = [f"'{v}" if isinstance(v, str) and v[:1] in set("=+-@\t\r") else v for v in values]
-    csv.writer(buffer).writerow(safe)
-    return buffer.getvalue()
-
-
-__all__ = [
-    "CLASSES",
-    "CaseOut",
-    "JudgedCase",
-    "MapOut",
-    "PolicyOut",
-    "read_files",
-    "router",
-    "the_assistant",
-]

@@ -23,8 +23,9 @@ from temperance_skin_lesion.intake import MAX_FILES, PictureError
 from temperance_skin_lesion.people import AccountError, TooManyAttempts
 from temperance_skin_lesion.settings import Settings
 from temperance_skin_lesion.store import Conflict, Store, StoreFull, private_directory
-from temperance_skin_lesion.web import api, pages
+from temperance_skin_lesion.web import api, login, pages
 from temperance_skin_lesion.web.messages import sentences
+from temperance_skin_lesion.web.render import error_page, wants_page
 from temperance_skin_lesion.web.security import Guard
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def create_app(settings: Settings, model: Model | None = None) -> FastAPI:
     if settings.oidc:
         prepare_oidc(app, settings)
     app.include_router(api.router)
+    app.include_router(login.router, include_in_schema=False)
     app.include_router(pages.router, include_in_schema=False)
     app.add_route("/static/plot.css", plot_style, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
@@ -155,6 +157,6 @@ def not_as_described(request: Request, error: RequestValidationError) -> Respons
 
 def answer(request: Request, status: int, detail: str, headers: Any = None) -> Response:
     """Answer a person with a page and a program with JSON."""
-    if pages.wants_page(request):
-        return pages.error_page(request, status, detail)
+    if wants_page(request):
+        return error_page(request, status, detail)
     return JSONResponse({"detail": detail}, status_code=status, headers=headers)

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from temperance_skin_lesion import people
-from temperance_skin_lesion.web import pages
+from temperance_skin_lesion.web.login import keep_secret, login_form
+from temperance_skin_lesion.web.render import page
 from temperance_skin_lesion.web.security import own_address
 
 if TYPE_CHECKING:
@@ -128,8 +129,8 @@ async def come_back(request: Request) -> Response:
         return _refused(request, 403, str(error))
     # A page of our own goes on: a strict cookie is not sent where another site led.
     wanted = request.session.pop("next", "/worklist")
-    response = pages.page(request, "welcome.html", here="login", wanted=wanted)
-    pages.keep_secret(request, response, secret)
+    response = page(request, "welcome.html", here="login", wanted=wanted)
+    keep_secret(request, response, secret)
     return response
 
 
@@ -146,4 +147,4 @@ def _kind(error: Exception) -> str:
 
 
 def _refused(request: Request, status: int, sentence: str) -> Response:
-    return pages.login_form(request, status, sentence)
+    return login_form(request, status, sentence)

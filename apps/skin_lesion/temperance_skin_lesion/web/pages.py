@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from base64 import b64encode
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.templating import Jinja2Templates
-from markupsafe import Markup
 from pydantic import ValidationError
 from sqlalchemy import func, or_, select
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +20,6 @@ from temperance_skin_lesion import (
     demo,
     intake,
     monitor,
-    people,
     policies,
     quality,
     study,
@@ -35,58 +29,37 @@ from temperance_skin_lesion import (
 )
 from temperance_skin_lesion import store as db
 from temperance_skin_lesion.assistant import Origin, calibrated
-from temperance_skin_lesion.classes import CLASSES, CODES, OTHER, SOURCES
-from temperance_skin_lesion.decision import (
-    DARK,
-    FOREIGN,
-    ORIENTATIONS,
-    RULES,
-    URGENCIES,
-    Costs,
-    Policy,
-    urgency_reasons,
-)
-from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES, Picture
-from temperance_skin_lesion.people import LOCAL
+from temperance_skin_lesion.classes import CLASSES, CODES, OTHER
+from temperance_skin_lesion.decision import FOREIGN, URGENCIES, Costs, Policy
+from temperance_skin_lesion.intake import MAX_FILES, Picture
 from temperance_skin_lesion.similar import similar
 from temperance_skin_lesion.store import Activation, Case, Entry, MapRow, PolicyRow
 from temperance_skin_lesion.web import api, charts
-from temperance_skin_lesion.web.api import (
-    Agreed,
-    Approver,
-    Clinician,
-    JudgedCase,
-    Key,
-    Service,
-    read_files,
-)
+from temperance_skin_lesion.web.api import Agreed, Approver, Clinician, Key, Service, read_files
+from temperance_skin_lesion.web.forms import files_in, mix_in, origin_in, policy_in, texts_in
 from temperance_skin_lesion.web.messages import sentences
-from temperance_skin_lesion.web.plain import plain_alarm, plain_finding, plain_gain
-from temperance_skin_lesion.web.security import COOKIE, own_address, secret_of
+from temperance_skin_lesion.web.render import DEMO_PICTURES, page
+from temperance_skin_lesion.web.schemas import (
+    CaseOut,
+    Diagnosis,
+    JudgedCase,
+    MapOut,
+    Mix,
+    PolicyOut,
+    Problem,
+)
+from temperance_skin_lesion.web.security import own_address
 from temperance_skin_lesion.worklist import Worklist  # noqa: TC001 - read at run time
 
 if TYPE_CHECKING:
-    from starlette.datastructures import FormData, UploadFile
+    from starlette.datastructures import FormData
 
     from temperance_skin_lesion.assistant import Assistant
 
-__all__ = ["error_page", "keep_secret", "login_form", "page", "router", "wants_page"]
+__all__ = ["router"]
 
 router = APIRouter()
 PER_PAGE = 25
-DEMO_PICTURES = 110
-
-RULE_NAMES = {
-    "melanoma-suspected": "melanoma suspected",
-    "melanoma-not-excluded": "melanoma not excluded",
-    "orientations-disagree": "depends on how the picture is turned",
-    "threshold": "not probable enough",
-    "cost": "an error would weigh too much",
-    DARK: "skin tone not validated",
-    "quality": "picture not fit",
-    FOREIGN: "not a dermatoscopic picture",
-    "melanoma-threshold": "melanoma suspected",
-}
 
 AUDITED = {
     "decisions": ("set up", "map %", "policy %"),
@@ -95,131 +68,6 @@ AUDITED = {
     "accounts": ("account %",),
 }
 """Kinds of entries of the audit chain, by what they are about."""
-
-POLICY_FIELDS = {
-    "threshold": ("An answer needs", "least probability of any answer"),
-    "melanoma_threshold": ("The answer melanoma needs", "never below the first one"),
-    "melanoma_ceiling": (
-        "Melanoma is excluded up to",
-        "no other answer while melanoma is more probable",
-    ),
-    "agreement": ("Orientations that agree", "of eight; fewer is a reason to refer"),
-    "urgent_melanoma": ("Urgent from melanoma", "probability of melanoma"),
-    "urgent_malignant": ("Urgent from malignant", "probability of any malignant lesion"),
-    "soon_malignant": ("Soon from malignant", "probability of any malignant lesion"),
-}
-"""What people call the numbers of a policy, and what each is."""
-
-templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
-templates.env.globals |= {
-    "BROWN": quality.BROWN,
-    "CLASSES": CLASSES,
-    "DEMO_PICTURES": DEMO_PICTURES,
-    "CODES": CODES,
-    "FOREIGN": FOREIGN,
-    "LIMITS": quality.LIMITS,
-    "MALIGNANT": {c.code for c in CLASSES if c.malignant},
-    "MAX_FILES": MAX_FILES,
-    "MAX_MB": MAX_BYTES // 2**20,
-    "NAMES": {c.code: c.name for c in CLASSES} | {OTHER: "Other"},
-    "ORIENTATIONS": ORIENTATIONS,
-    "POLICY_FIELDS": POLICY_FIELDS,
-    "DARK": DARK,
-    "RULES": RULES,
-    "RULE_NAMES": RULE_NAMES,
-    "SOURCES": SOURCES,
-    "URGENCIES": URGENCIES,
-}
-
-
-def show(value: Any) -> str:
-    """Evidence of a finding as text: numbers short, lists in a row."""
-    if isinstance(value, list):
-        return ", ".join(map(show, value))
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def percent(value: float) -> str:
-    """A probability for people: whole percents, and one decimal where that would be none."""
-    shown = 100 * value
-    if 0 < shown < 0.1:
-        return "<0.1 %"
-    if 99.9 < shown < 100:
-        return ">99.9 %"
-    return f"{shown:.1f} %" if shown < 10 or shown > 90 else f"{shown:.0f} %"
-
-
-def number(value: float) -> str:
-    """A number of cases in a thousand for people: whole, and one decimal where that says more."""
-    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"
-
-
-def ends(effect: dict[str, Any], key: str) -> tuple[float, float]:
-    """Ends of the 90 % interval of a number of cases in a thousand."""
-    rows = effect["rows"]
-    _, low, high = thresholds.share_interval(min(effect[key] * rows / 1000, rows), rows)
-    return 1000 * low, 1000 * high
-
-
-def because(case: JudgedCase, policy: Policy) -> str:
-    """Say why a case has its urgency; empty for a picture that is to be taken again."""
-    if not case.probabilities or case.urgency in {None, "retake"}:
-        return ""
-    p = np.array([case.probabilities[code] for code in CODES])
-    dark = any(rule.rule == DARK for rule in case.rules or [])
-    said = urgency_reasons(p, policy, str(case.urgency), dark=dark)
-    return f"{str(case.urgency).capitalize()}: {'; '.join(said)}."
-
-
-def when(at: str | None) -> Markup | str:
-    """A time of the record for people: in UTC, and by the script in the time of the browser."""
-    if not at:
-        return "–"
-    shown = at[:16].replace("T", " ")
-    return Markup('<time datetime="{}">{} UTC</time>').format(at, shown)
-
-
-templates.env.filters |= {
-    "ends": ends,
-    "because": because,
-    "evidence": show,
-    "gain": plain_gain,
-    "number": number,
-    "percent": percent,
-    "plain": plain_finding,
-    "rings": plain_alarm,
-    "when": when,
-}
-
-
-def wants_page(request: Request) -> bool:
-    """Whether a person is waiting, rather than a program."""
-    return (
-        "text/html" in request.headers.get("accept", "")
-        and "x-fragment" not in request.headers
-        and not request.url.path.startswith("/api/")
-    )
-
-
-def page(request: Request, name: str, status: int = 200, **facts: Any) -> HTMLResponse:
-    """Render a page."""
-    user = request.scope.get("user")  # None before the way in
-    facts |= {
-        "settings": request.app.state.settings,
-        "model": request.app.state.assistant.model,
-        "user": user,
-        "accounts": user is not LOCAL,
-    }
-    return templates.TemplateResponse(request, name, facts, status_code=status)
-
-
-def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
-    """Say what went wrong, with a way back."""
-    if status == 404 and detail == "Not Found":
-        detail = "There is no such page."
-    came_from = re.match(r"/(rules|calibrations|cases)/\d+(?=/)", request.url.path)
-    back = came_from.group() if came_from else None
-    return page(request, "error.html", status, detail=detail, here="", failed=status, back=back)
 
 
 @router.get("/")
@@ -246,10 +94,10 @@ async def predict(request: Request, assistant: Service, user: Clinician) -> HTML
 
 
 def _judge(request: Request, assistant: Assistant, form: FormData, by: str) -> HTMLResponse:
-    files, origin = _files(form), _origin(_texts(form))
+    files, origin = files_in(form), origin_in(texts_in(form))
     pictures, contents, problems = read_files(files)
     if not files:
-        problems = [api.Problem(detail="No file was chosen.")]
+        problems = [Problem(detail="No file was chosen.")]
     hidden = request.app.state.settings.silent
     cases = assistant.judge(pictures, contents, by=by, origin=origin, hidden=hidden)
     return _results(request, assistant, pictures, cases, problems, origin)
@@ -260,7 +108,7 @@ def _results(
     assistant: Assistant,
     pictures: list[Picture],
     cases: list[Case],
-    problems: list[api.Problem],
+    problems: list[Problem],
     origin: Origin,
 ) -> HTMLResponse:
     known = api.diagnoses_of(assistant, cases)
@@ -295,6 +143,11 @@ def _results(
     )
 
 
+def _preview(picture: Picture) -> str:
+    """The centre square of the picture, inside the page: nothing is stored."""
+    return f"data:image/jpeg;base64,{b64encode(picture.preview).decode()}"
+
+
 @router.post("/demo/predict")
 def demo_predict(request: Request, assistant: Service, user: Clinician) -> HTMLResponse:
     """Judge a few pictures drawn by code."""
@@ -310,7 +163,7 @@ async def demo_clinic(
 ) -> Response:
     """Calibrate on pictures drawn by code."""
     async with request.form() as form:
-        mix = _mix(_texts(form))
+        mix = mix_in(texts_in(form))
     files = await run_in_threadpool(_drawn, request, DEMO_PICTURES)
     pictures = await run_in_threadpool(lambda: [intake.read(*file) for file in files])
     map_id = await run_in_threadpool(_calibrate, assistant, pictures, mix, agreement, user.name)
@@ -345,7 +198,7 @@ def worklist_page(
         request,
         "worklist.html",
         here="worklist",
-        cases=[api.CaseOut.of(case, known.get(case.lesion)) for case in rows],
+        cases=[CaseOut.of(case, known.get(case.lesion)) for case in rows],
         wanted=wanted,
         total=found,
         counts=counts,
@@ -410,7 +263,7 @@ def diagnose(
 ) -> Response:
     """Add a later diagnosis and go on where the person was."""
     try:
-        body = api.Diagnosis.model_validate(
+        body = Diagnosis.model_validate(
             {
                 "diagnosis": None if diagnosis == "none" else diagnosis,
                 "other": other if diagnosis == OTHER else "",
@@ -431,7 +284,7 @@ def clinic_page(request: Request, assistant: Service) -> HTMLResponse:
         former = changes.former(session, clinic.MAPS, active)
         rows = session.scalars(select(MapRow).order_by(MapRow.id.desc()).limit(50)).all()
         used = session.scalars(select(Activation).order_by(Activation.id.desc()).limit(20)).all()
-        maps = [api.MapOut.of(row, active.map_id) for row in rows]
+        maps = [MapOut.of(row, active.map_id) for row in rows]
         stated = clinic.last_mix(session)
     return page(
         request,
@@ -451,14 +304,14 @@ async def clinic_upload(
 ) -> Response:
     """Take mix and pictures in one form, for a browser without JavaScript."""
     async with request.form(max_files=MAX_FILES + 1) as form:
-        mix = _mix(_texts(form))
-        pictures, _, _ = await run_in_threadpool(read_files, _files(form))
+        mix = mix_in(texts_in(form))
+        pictures, _, _ = await run_in_threadpool(read_files, files_in(form))
         map_id = await run_in_threadpool(_calibrate, assistant, pictures, mix, agreement, user.name)
     return RedirectResponse(f"/calibrations/{map_id}", status_code=303)
 
 
 def _calibrate(
-    assistant: Assistant, pictures: list[Picture], mix: api.Mix, agreement: Any, by: str
+    assistant: Assistant, pictures: list[Picture], mix: Mix, agreement: Any, by: str
 ) -> int:
     survey = clinic.open_survey(assistant)
     clinic.add_pictures(assistant, survey, pictures)
@@ -504,8 +357,8 @@ async def rules(
 ) -> Response:
     """Show what rules would do, or propose them."""
     async with request.form() as form:
-        values = _texts(form)
-    policy = _policy(values)
+        values = texts_in(form)
+    policy = policy_in(values)
     if values.get("verb") != "propose":
         return await run_in_threadpool(_rules, request, assistant, agreement, policy)
     policy_id = await run_in_threadpool(
@@ -514,35 +367,6 @@ async def rules(
         )
     )
     return RedirectResponse(f"/rules/{policy_id}", status_code=303)
-
-
-def _policy(values: dict[str, str]) -> Policy:
-    """Return the policy of a form, whose numbers are text."""
-
-    def numbers(fields: Any) -> dict[str, Any]:
-        return {
-            name: _number(values[name], int if field.annotation is int else float)
-            for name, field in fields.items()
-            if name in values
-        }
-
-    try:
-        return Policy.model_validate(
-            {**numbers(Policy.model_fields), "costs": numbers(Costs.model_fields)}
-        )
-    except ValidationError as error:
-        said = sentences(error.errors())
-        for name, (words, _) in sorted(POLICY_FIELDS.items(), key=lambda x: -len(x[0])):
-            said = re.sub(rf"\b{name}\b", f"“{words}”", said)
-        raise HTTPException(422, said) from None
-
-
-def _number(text: str, kind: type) -> Any:
-    """Return the number that a field holds; other text is left for the check to refuse."""
-    try:
-        return kind(text)
-    except ValueError:
-        return text
 
 
 def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Policy) -> HTMLResponse:
@@ -570,7 +394,7 @@ def _rules(request: Request, assistant: Assistant, agreement: Any, policy: Polic
         effect=effect,
         chart=charts.risk_coverage(curves, points),
         cost_fields=Costs.model_fields,
-        rows=[api.PolicyOut.of(row, active.policy_id) for row in rows],
+        rows=[PolicyOut.of(row, active.policy_id) for row in rows],
         used=used,
         agreement=agreement,
     )
@@ -593,7 +417,7 @@ def policy_page(
         request,
         "policy.html",
         here="rules",
-        row=api.PolicyOut.of(row, active.policy_id),
+        row=PolicyOut.of(row, active.policy_id),
         active=active,
         before=compared.policy if compared else active.policy.model_dump(),
         effect=effect,
@@ -601,21 +425,20 @@ def policy_page(
     )
 
 
-@router.post("/{place}/{number}/{verb}")
+@router.post("/calibrations/{number}/{verb}")
+@router.post("/rules/{number}/{verb}")
 def decide(
+    request: Request,
     assistant: Service,
     user: Approver,
     agreement: Agreed,
-    place: Literal["calibrations", "rules"],
     number: Key,
     verb: Literal["accept", "reject", "restore"],
     seen: Annotated[int, Form(ge=0, le=2**62)] = 0,
 ) -> Response:
     """Accept, reject or restore a calibration or rules."""
-    kind, back = {
-        "calibrations": (clinic.MAPS, "/clinic"),
-        "rules": (policies.POLICIES, "/rules"),
-    }[place]
+    rules = request.url.path.startswith("/rules/")
+    kind, back = (policies.POLICIES, "/rules") if rules else (clinic.MAPS, "/clinic")
     if verb == "reject":
         changes.reject(assistant, kind, number, by=user.name)
     else:
@@ -669,7 +492,7 @@ async def propose_from_cases(
 ) -> Response:
     """Calibrate on the recent cases and show the proposal."""
     async with request.form() as form:
-        mix = _mix(_texts(form))
+        mix = mix_in(texts_in(form))
     proposed = await run_in_threadpool(api.propose_from_cases, assistant, user, agreement, mix)
     return RedirectResponse(f"/calibrations/{proposed.id}", status_code=303)
 
@@ -711,114 +534,3 @@ def about(request: Request) -> HTMLResponse:
 def api_docs(request: Request) -> HTMLResponse:
     """Describe the HTTP interface."""
     return page(request, "api.html", here="about", openapi=request.app.openapi())
-
-
-@router.get("/login")
-def login_page(request: Request, assistant: Service) -> Response:
-    """Ask for name and password, or send people to the identity provider."""
-    required = request.app.state.oidc is not None
-    if people.who(assistant.store, None, required=required) is not None:  # no accounts
-        return RedirectResponse("/", status_code=303)
-    return login_form(request, 200, "")
-
-
-def login_form(request: Request, status: int, problem: str) -> HTMLResponse:
-    """Return the login page with what went wrong."""
-    provider = request.app.state.oidc
-    return page(
-        request,
-        "login.html",
-        status,
-        here="login",
-        problem=problem,
-        provider=provider.name if provider else None,
-        passwords=provider is None or people.has_passwords(request.app.state.assistant.store),
-        wanted=own_address(request.query_params.get("next", ""), ""),
-    )
-
-
-@router.post("/login")
-def login(
-    request: Request,
-    assistant: Service,
-    name: Annotated[str, Form(max_length=64)] = "",
-    password: Annotated[str, Form(max_length=1000)] = "",
-) -> Response:
-    """Begin a session and keep its secret in a cookie."""
-    address = request.client.host if request.client else ""
-    try:
-        secret = people.log_in(assistant.store, name, password, address)
-    except people.AccountError as error:
-        return login_form(request, 401, str(error))
-    except people.TooManyAttempts as error:
-        return login_form(request, 429, str(error))
-    wanted = own_address(request.query_params.get("next", ""), "/worklist")
-    response = RedirectResponse(wanted, status_code=303)
-    keep_secret(request, response, secret)
-    return response
-
-
-def keep_secret(request: Request, response: Response, secret: str) -> None:
-    """Keep the secret of a session in a cookie."""
-    response.set_cookie(
-        COOKIE,
-        secret,
-        max_age=people.HOURS * 3600,
-        httponly=True,
-        samesite="strict",
-        secure=request.app.state.settings.secure,
-    )
-
-
-@router.post("/logout")
-def logout(request: Request, assistant: Service) -> Response:
-    """End the session here and on the server."""
-    secret = secret_of(request.headers)
-    if secret:
-        people.log_out(assistant.store, secret)
-    response = RedirectResponse("/login", status_code=303)
-    response.delete_cookie(COOKIE)
-    return response
-
-
-def _files(form: FormData) -> list[UploadFile]:
-    """Return the uploaded files; an empty field of a browser sends a nameless one."""
-    return [f for f in form.getlist("files") if not isinstance(f, str) and f.filename]
-
-
-def _texts(form: FormData) -> dict[str, str]:
-    """Return the fields of a form that are no files."""
-    return {name: value for name, value in form.items() if isinstance(value, str)}
-
-
-def _origin(values: dict[str, str]) -> Origin:
-    """Return where pictures come from, as far as a form says."""
-    found = {name: values.get(name, "").strip() for name in ("lesion", "site", "camera")}
-    for name, value in found.items():
-        if not re.fullmatch(api.PSEUDONYM, value):
-            raise HTTPException(
-                422, f"{name} must have at most 40 letters, digits or . _ -; it is no name."
-            )
-    return Origin(**found)
-
-
-def _mix(values: dict[str, str]) -> api.Mix:
-    """Return the class mix of a form, whose numbers are percent."""
-    if "mix" not in values:
-        raise HTTPException(422, "The mix of diagnoses: say first whether it is known here.")
-    if values["mix"] == "unknown":
-        return api.Mix.model_validate({"prior": None})
-    try:
-        shares = {code: float(values.get(f"mix-{code}", "")) / 100 for code in CODES}
-    except ValueError:
-        raise HTTPException(422, "The mix of diagnoses needs a number for each of them.") from None
-    try:
-        return api.Mix.model_validate({"prior": shares, "known": values["mix"]})
-    except ValidationError as error:
-        said = sentences(error.errors())
-        raise HTTPException(422, f"The mix of diagnoses: {said}") from None
-
-
-def _preview(picture: Picture) -> str:
-    """The centre square of the picture, inside the page: nothing is stored."""
-    return f"data:image/jpeg;base64,{b64encode(picture.preview).decode()}"

@@ -4,7 +4,8 @@
   name to the loopback address is turned away.
 - A write that comes from a browser must come from our own pages.
 - Where there are accounts, everything but the way in asks for a session, and readers write nothing.
-- A body has a size limit, whether or not it announces its length, and must not stall.
+- A body has a size limit, whether or not it announces its length, and must not stall. Without a
+  session the limit is that of a name and a password.
 - Answers forbid the browser everything that the pages do not need, also when a request fails.
 """
 
@@ -26,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from temperance_skin_lesion import people
+from temperance_skin_lesion.web.render import error_page, wants_page
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,8 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["COOKIE", "Guard", "own_address", "secret_of"]
 
 COOKIE = "temperance-skin-lesion"
-MAX_REQUEST = 256 * 2**20
-TOO_LARGE = f"A request may have {MAX_REQUEST // 2**20} MB at most; send fewer files."
+MAX_UPLOAD = 256 * 2**20
+"""Of a form with files, which wait on the disk."""
+MAX_PLAIN = 2**20
+"""Of any other body, which is held in memory, and of everything from nobody known."""
+TOO_LARGE = (
+    f"A request with files may have {MAX_UPLOAD // 2**20} MB at most, any other "
+    f"{MAX_PLAIN // 2**20} MB; send fewer files."
+)
 STALLED_SECONDS = 60
 """Without any byte of a body; a slow line sends some."""
 BODY_SECONDS = 900
@@ -98,7 +106,7 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, guarded)
                 return
-            await self.app(scope, limited(receive), guarded)
+            await self.app(scope, limited(receive, largest(scope)), guarded)
         except Exception:
             logger.exception("A request failed.")
             if started:
@@ -124,13 +132,13 @@ class Guard:
             )
         if write and not same_origin(headers, host):
             return refuse(scope, 403, "Changes are accepted from the pages of this server only.")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MAX_REQUEST:
-            return refuse(scope, 413, TOO_LARGE)
         state = scope["app"].state
         known = partial(people.who, required=state.oidc is not None)
         user = await run_sync(known, state.assistant.store, secret_of(headers))
         scope["user"] = user
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > largest(scope):
+            return refuse(scope, 413, TOO_LARGE)
         if user is None:
             if path.startswith(OPEN_PATHS):
                 return None
@@ -167,8 +175,14 @@ def secret_of(headers: Headers) -> str | None:
     return cookie.value if cookie else None
 
 
-def limited(receive: Receive) -> Receive:
-    """Pass a body on up to `MAX_REQUEST`; a longer or a stalled one ends in a sentence."""
+def largest(scope: Scope) -> int:
+    """Return how many bytes the body of a request may have."""
+    files = Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
+    return MAX_UPLOAD if files and scope["user"] is not None else MAX_PLAIN
+
+
+def limited(receive: Receive, most: int) -> Receive:
+    """Pass a body on up to ``most`` bytes; a longer or a stalled one ends in a sentence."""
     seen, whole, ends = 0, False, anyio.current_time() + BODY_SECONDS
 
     async def counting() -> Message:
@@ -182,7 +196,7 @@ def limited(receive: Receive) -> Receive:
             raise HTTPException(408, "The request stopped half-way; send it again.") from None
         whole = not message.get("more_body")
         seen += len(message.get("body", b""))
-        if seen > MAX_REQUEST:
+        if seen > most:
             raise HTTPException(413, TOO_LARGE)
         return message
 
@@ -199,9 +213,7 @@ def same_origin(headers: Headers, host: str) -> bool:
 
 def refuse(scope: Scope, status: int, detail: str) -> Response:
     """Answer a program with JSON and a person with a page."""
-    from temperance_skin_lesion.web import pages
-
     request = Request(scope)
-    if pages.wants_page(request):
-        return pages.error_page(request, status, detail)
+    if wants_page(request):
+        return error_page(request, status, detail)
     return JSONResponse({"detail": detail}, status_code=status)

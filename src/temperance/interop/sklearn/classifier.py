@@ -14,6 +14,7 @@ map to its scores. Scores become logits in one of three ways, the first that the
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Self, cast, final
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from temperance._core.arrays import Floats, as_array, to_numpy
+from temperance._core.arrays import Floats, as_numbers, to_numpy
 from temperance._core.checks import InputError, shown
 from temperance.calibrate import calibrate
 from temperance.calibrate.result import Calibration
@@ -206,13 +207,13 @@ def _choose_scores(estimator: Any, parts: list[Any], k: int) -> tuple[str, float
 def _score(estimator: Any, method: str, X: Any, k: int) -> Floats:
     """Return the scores of rows, one column for each of the K classes."""
     with np.errstate(divide="ignore"):  # the logarithm of a probability of 0
-        given = as_array(getattr(estimator, method)(X))
+        given = as_numbers(getattr(estimator, method)(X))
     scores: NDArray[Any] = np.empty(0) if given is None else to_numpy(given)
     if scores.ndim == 1 and k == 2:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
     if scores.ndim != 2 or scores.shape[1] != k:
         raise InputError(
-            f"estimator must give one score for each of its {k} classes. Its {method} has the "
+            f"estimator must give one real score for each of its {k} classes. Its {method} has the "
             f"shape {scores.shape}."
         )
     return scores
@@ -234,34 +235,39 @@ def _labelled_rows(
 
     Where -1 is itself a class, as in {-1, 1}, every row counts as labelled.
     """
-    labels = np.asarray(y, dtype=object).reshape(-1)
+    labels = _labels(y)
     if len(labels) != len(logits):
         msg = f"y must have one label for each of the {len(logits)} rows. Got {len(labels)}."
         raise InputError(msg)
     marks = UNLABELLED - set(classes.tolist())
-    known = np.array([label not in marks for label in labels.tolist()], dtype=bool)
-    if not known.any():
+    known = [row for row, label in enumerate(labels) if label not in marks]
+    if not known:
         return None
-    columns = _as_columns(labels, classes, "y", known)
-    return logits[known], columns[known]
+    return logits[known], _as_columns([labels[row] for row in known], classes, "y", known)
 
 
 def _as_columns(
     y: Any,
     classes: NDArray[Any],
     name: str = "source labels",
-    known: NDArray[np.bool_] | None = None,
+    rows: list[int] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the column of each label; -1 where it is not known."""
-    labels = np.asarray(y, dtype=object).reshape(-1).tolist()
+    """Return the column of each label; ``rows`` are the numbers of those that have one."""
+    labels = _labels(y)
     column = {label: k for k, label in enumerate(classes.tolist())}
-    if known is not None:
-        column |= {labels[i]: -1 for i in np.flatnonzero(~known)}
     strange = next((i for i, label in enumerate(labels) if label not in column), None)
     if strange is not None:
-        unlabelled = "" if known is None else " Without a label it holds -1."
+        row, way_out = strange, ""
+        if rows is not None:
+            row, way_out = rows[strange], " Without a label it holds -1."
         raise InputError(
-            f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {strange} "
-            f"holds {shown(labels[strange])}.{unlabelled}"
+            f"{name} must be classes of the estimator, {classes.tolist()[:10]}. Row {row} "
+            f"holds {shown(labels[strange])}.{way_out}"
         )
     return np.array([column[label] for label in labels], dtype=np.int64)
+
+
+def _labels(y: Any) -> list[Any]:
+    """Return labels as they are; what no dictionary can hold, such as a list, as its text."""
+    given = np.asarray(y, dtype=object).reshape(-1).tolist()
+    return [one if isinstance(one, Hashable) else shown(one) for one in given]

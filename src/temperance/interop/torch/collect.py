@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
+from temperance._core.arrays import as_array
 from temperance._core.checks import InputError, check_scores
 from temperance._core.progress import tracked
 from temperance.data.convert import two_columns
@@ -20,6 +22,7 @@ from temperance.interop.torch.exchange import Step, find_logits, is_one_logit
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
+STEP = "step(model, batch) returns (output, labels or None)"
 HEADS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # layers that can make logits
 
 
@@ -113,7 +116,12 @@ def collect_logits(
         check_scores(logits[:, 1], "the outputs of the model")  # of a one-logit head
     given = [y for _, y in pieces if y is not None]
     labels = torch.cat(given) if given else None
-    return (logits, labels) if hook is None else (logits, labels, torch.cat(seen))
+    if hook is None:
+        return logits, labels
+    if len({x.shape[1] for x in seen}) > 1:
+        msg = "features must be of one size. Got another size in another batch: name another layer."
+        raise InputError(msg)
+    return logits, labels, torch.cat(seen)
 
 
 def stream_logits(
@@ -154,6 +162,8 @@ def stream_logits(
             f"loader must be an iterable of batches, such as a torch DataLoader. Got "
             f"{type(loader).__name__} instead; one batch is passed as [batch]."
         )
+    if not callable(step or exchange.run):
+        raise InputError(f"step must be a function. Got {type(step).__name__} instead; {STEP}.")
     return LogitStream(model, loader, step or exchange.run)
 
 
@@ -172,12 +182,30 @@ class LogitStream:
         for i, batch in enumerate(tracked(self.loader, "batches")):
             # Both contexts end before the yield, because the caller may stop iterating.
             with torch.no_grad(), evaluating(self.model):
-                output, y = self.step(self.model, exchange.to_device(batch, device))
-            z = find_logits(output)[0].detach().as_subclass(Tensor)
+                answer: Any = self.step(self.model, exchange.to_device(batch, device))
+            if not (isinstance(answer, tuple) and len(answer) == 2):
+                got = type(answer).__name__
+                raise InputError(f"step must return a pair. Got {got} instead; {STEP}.")
+            output, y = answer
+            z = find_logits(output)[0].detach()
+            if as_array(z) is None:
+                msg = "model must return logits that hold their numbers. Got a sparse, quantised,"
+                raise InputError(f"{msg} nested or meta tensor.")
+            z = z.as_subclass(Tensor)
             labels = None if y is None else _as_labels(y, z, i)
             form = (tuple(z.shape[1:2]), labels is not None)
             first = first or form
-            _check_form(form, first, i)
+            if form[0] != first[0]:
+                shape, before = (f"(n, {k[0]})" if k else "(n,)" for k in (form[0], first[0]))
+                raise InputError(
+                    f"model must return the same number of classes for every batch. Batch {i} has "
+                    f"shape {shape} after {before}; does it squeeze a batch of one row?"
+                )
+            if form[1] != first[1]:
+                raise InputError(
+                    f"loader must yield labels with every batch or with none. Batch {i} has "
+                    f"{'labels' if form[1] else 'none'}, unlike the first."
+                )
             if z.ndim < 3 and is_one_logit(z):
                 z = two_columns(z)
                 if labels is not None and labels.is_floating_point():  # of a binary cross-entropy
@@ -227,23 +255,6 @@ def _as_labels(y: Any, z: Tensor, batch: int) -> Tensor:
     return labels
 
 
-def _check_form(form: tuple[Any, bool], first: tuple[Any, bool], batch: int) -> None:
-    if form[0] != first[0]:
-        shape, before = (f"(n, {k[0]})" if k else "(n,)" for k in (form[0], first[0]))
-        raise InputError(
-            f"model must return the same number of classes for every batch. Batch {batch} has "
-            f"shape {shape} after {before}; does it squeeze a batch of one row?"
-        )
-    if form[1] != first[1]:
-        raise InputError(
-            f"loader must yield labels with every batch or with none. Batch {batch} has "
-            f"{'labels' if form[1] else 'none'}, unlike the first."
-        )
-
-
-# ---------------------------------------------------- features: what the last layer is given
-
-
 @final
 class FeatureHook:
     """Holds the features of the last batch that the model has run, inside a ``with`` block.
@@ -276,8 +287,12 @@ class FeatureHook:
         if self._layer is not None:
             found = [output for _, _, output in runs if _rows_of(output) == n]
         else:
-            k = {logits[0].numel(), logits[0].numel() // 2}  # half of it: a head with one logit
-            made = [(m, x) for m, x, z in runs if _rows_of(z) == n and z[0].numel() in k]
+            k = math.prod(logits.shape[1:])
+            made = [  # of half as many numbers: a head with one logit
+                (m, x)
+                for m, x, z in runs
+                if _rows_of(z) == n and math.prod(z.shape[1:]) in {k, k // 2}
+            ]
             self._head = self._head or (made[-1][0] if made else None)
             found = [x for m, x in made if m is self._head and _rows_of(x) == n]
         if not found:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from temperance._core import arrays
-from temperance._core.arrays import Array, as_array, as_numbers, namespace
+from temperance._core.arrays import as_array, as_numbers, namespace
 from temperance._core.checks import InputError
 from temperance.data import Block, StreamRows
 from temperance.data.convert import two_columns
@@ -58,15 +58,15 @@ def dense_logits(
             f"stream_logits(model, loader)."
         )
 
-    def blocks() -> Iterator[Block]:
+    def images() -> Iterator[Block]:
         for z, y in batches:
-            yield from _pixels(_channels_last(z, axis), y, ignore_index)
+            yield from _images(z, y, ignore_index, axis)
 
-    return StreamRows(blocks)
+    return StreamRows(images)
 
 
-def _channels_last(z: Any, axis: int) -> Array:
-    """Return dense logits as a view (B, ..., C)."""
+def _images(z: Any, labels: object, ignore_index: int | None, axis: int) -> Iterator[Block]:
+    """Yield blocks of the pixels of a batch, without those to be ignored."""
     array = as_numbers(z)
     if array is None or array.ndim < 3:
         got = type(z).__name__ if array is None else f"shape {tuple(array.shape)}"
@@ -75,30 +75,22 @@ def _channels_last(z: Any, axis: int) -> Array:
             f"flattening."
         )
     array = arrays.host_view(array)
-    return namespace(array).moveaxis(array, axis, -1)
-
-
-def _pixels(z: Array, labels: object, ignore_index: int | None) -> Iterator[Block]:
-    """Yield blocks of pixels of a batch (B, ..., C)."""
-    xp = namespace(z)
-    k = int(z.shape[-1])
-    n_classes = max(2, k)  # one channel is a binary head
+    xp = namespace(array)
+    array = xp.moveaxis(array, axis, -1)
+    k = int(array.shape[-1])
     y = None
-    if labels is not None:
-        y = _dense_labels(labels, tuple(z.shape[:-1]), n_classes, ignore_index)
+    if labels is not None:  # one channel is a binary head
+        y = _dense_labels(labels, tuple(array.shape[:-1]), max(2, k), ignore_index)
     size = rows_per_block(k)
-    for b in range(z.shape[0]):
-        flat = xp.reshape(z[b, ...], (-1, k))
-        for start in range(0, flat.shape[0], size):
-            piece = flat[start : start + size, :]
-            wanted = None
-            if y is not None:
-                wanted = y[b, start : start + size]
+    for b in range(array.shape[0]):
+        flat = xp.reshape(array[b, ...], (-1, k))
+        for part in (slice(i, i + size) for i in range(0, flat.shape[0], size)):
+            pixels, wanted = flat[part, :], None if y is None else y[b, part]
+            if wanted is not None and (wanted < 0).any():
                 keep = wanted >= 0
-                if not keep.all():
-                    wanted, piece = wanted[keep], piece[arrays.beside(keep, z), :]
-            if piece.shape[0]:
-                yield Block(two_columns(piece) if k == 1 else piece, wanted, None)
+                wanted, pixels = wanted[keep], pixels[arrays.beside(keep, array), :]
+            if pixels.shape[0]:
+                yield Block(two_columns(pixels) if k == 1 else pixels, wanted, None)
 
 
 def _dense_labels(

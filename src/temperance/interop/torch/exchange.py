@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -161,16 +160,7 @@ def to_device(batch: Any, device: torch.device | None) -> Any:
 
 def is_one_logit(logits: Tensor, axis: int = 1) -> bool:
     """Return whether the logits are the scores of a binary head with one output."""
-    return logits.ndim < 2 or n_columns(logits, axis) == 1
-
-
-def n_columns(logits: Tensor, axis: int) -> int:
-    """Return the size of an axis, which is a constant of the model: torch.jit.trace may keep it."""
-    if not torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
-        return logits.shape[axis]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # pyright: ignore[reportPrivateImportUsage]
-        return int(logits.shape[axis])
+    return logits.ndim < 2 or logits.shape[axis] == 1
 
 
 def _describe(value: Any) -> str:

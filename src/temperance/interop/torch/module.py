@@ -15,7 +15,7 @@ from torch.nn import functional
 from temperance._core.checks import InputError
 from temperance.calibrate.result import Calibration
 from temperance.interop.torch.collect import evaluating
-from temperance.interop.torch.exchange import device_of, find_logits, is_one_logit, n_columns
+from temperance.interop.torch.exchange import device_of, find_logits, is_one_logit
 from temperance.maps import MAPS, Map
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class CalibratedModule(nn.Module):
     def _affine(self, z: Tensor) -> Tensor:
         """Apply the map along the last axis."""
         at = {name: buffer.to(z.dtype) for name, buffer in self.named_buffers(recurse=False)}
-        if "bias" in at and n_columns(at["bias"], 0) != n_columns(z, -1):
+        if "bias" in at and at["bias"].shape[0] != z.shape[-1]:
             raise InputError(
                 f"model must return {at['bias'].shape[0]} classes, as the map was fitted for. Got "
                 f"{z.shape[-1]} instead."

@@ -29,7 +29,7 @@ function* parts(files) {
 /** Ask the server; on failure, throw a sentence: its own where it gave one. */
 async function ask(address, options) {
   const response = await fetch(address, options).catch(() => {
-    throw Object.assign(new Error("The server does not answer."), { final: true });
+    throw Object.assign(new Error("The server does not answer."), { final: true, unanswered: true });
   });
   if (response.ok) return response;
   const said = await response.json().catch(() => ({})); // not JSON: the number has to do
@@ -166,7 +166,8 @@ function predictPage(form) {
       } catch (error) {
         if (error.final) {
           const left = good.length - done;
-          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}`);
+          const doubt = error.unanswered ? ` Whether the first ${part.length} of them are on record, the worklist tells.` : "";
+          ofAll.push(`Stopped: ${left} of ${good.length} pictures were not judged, from ${part[0].name} on. ${error.message}${doubt}`);
           notTaken += left;
           stopped = true;
           break;
