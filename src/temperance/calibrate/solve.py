@@ -108,7 +108,7 @@ def _match_both(
     n, k = target.z.shape
     if k > NUMERICAL.newton_classes:
         return None
-    rows, (log_t, bias) = np.arange(n), (float(np.log(start.temperature)), start.bias)
+    rows, log_t, bias = np.arange(n), float(np.log(start.temperature)), start.bias
     jacobian = np.empty((k + 1, k + 1))
     for _ in range(MAX_STEPS):
         t = float(np.exp(log_t))
