@@ -52,7 +52,9 @@ def load() -> str:
     record = read("load")
     latency = record["latency_seconds"]
     return (
-        f"{record['workers']} workers on {record['cores']} cores, {record['in_flight']} requests "
+        f"The first page comes {record['first_page_seconds']:g} s after the start. "
+        f"{record['workers']} workers on {record['cores']} core{'s'[: record['cores'] > 1]}, "
+        f"{record['in_flight']} requests "
         f"in flight for {record['seconds']:.0f} seconds, one photograph each: "
         f"{record['requests']:,} requests, {record['errors']} errors, "
         f"{record['cases_recorded']:,} cases on record; {record['requests_per_second']:g} requests "

@@ -398,6 +398,9 @@ def test_inspect_shows_what_is_held(calibrated, capsys, tmp_path):
     code, out, _ = run(capsys, "inspect", tmp_path / "map.json")
     assert code == 0
     assert "temperature 2" in out
+    tp.save(tp.MatrixMap(np.eye(3), np.zeros(3)), tmp_path / "map.safetensors")
+    code, out, _ = run(capsys, "inspect", tmp_path / "map.safetensors", "--json")
+    assert json.loads(out)["map"]["weight"] == np.eye(3).tolist()
     code, out, _ = run(capsys, "inspect", calibrated, "--json")
     assert json.loads(out)["kind"] == "calibration"
 

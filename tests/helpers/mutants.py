@@ -33,6 +33,7 @@ from temperance.io import artefact, formats
 MEMORY = 6 << 30  # bytes that a process may map
 PATIENCE = 20.0  # seconds of computing that one command may take; a batch ends one that waits
 BATCH = 500  # mutants per process
+UNHURT = 0.02  # share of the files that are left as they are
 N, K = 60, 3
 NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 WORDS = (
@@ -235,6 +236,7 @@ class Mutants:
         others = list(self.sound.values())
         inside = forged(self.folder / name, rng, others) if rng.random() < 0.4 else None
         data = mutated(self.sound[name], rng, others) if inside is None else inside
+        data = self.sound[name] if rng.random() < UNHURT else data
         path = self.folder / f"mutant{Path(name).suffix}"
         path.write_bytes(data)
         arguments = [str(a) for a in self.commands[name](Path(path.name), rng)]

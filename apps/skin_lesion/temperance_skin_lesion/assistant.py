@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,7 +139,7 @@ class Assistant:
         self.model, self.store, self.keep = model, store, keep
         # One network, one core: waiting here is faster than sharing the core.
         self._thinking = threading.Lock()
-        self._remembered: dict[Any, Any] = {}
+        self._remembered: dict[Any, Future[Any]] = {}
         self._remembering = threading.Lock()
         with store.writing() as session:
             active = db.in_force(session)
@@ -182,17 +183,22 @@ class Assistant:
     def remember(self, key: tuple[Any, ...], make: Callable[[], Answer]) -> Answer:
         """Return what ``make`` returns, or what it returned for this key a short while ago.
 
-        For answers that take longer than a moment; the newest few are kept.
+        For answers that take longer than a moment; the newest few are kept. Of several who ask at
+        once, one makes the answer and the others wait for it.
         """
         with self._remembering:
-            if key in self._remembered:
-                return self._remembered[key]
-        found = make()
-        with self._remembering:
-            self._remembered[key] = found
+            asked_before = key in self._remembered
+            answer = self._remembered.setdefault(key, Future())
             while len(self._remembered) > REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
-        return found
+        if not asked_before:
+            try:
+                answer.set_result(make())
+            except BaseException as error:  # noqa: BLE001 - told to whoever waits
+                with self._remembering:
+                    self._remembered.pop(key, None)
+                answer.set_exception(error)
+        return answer.result()
 
     def look(self, pictures: Sequence[Picture]) -> Look:
         """What the network says of pictures, and which of them are nothing it knows."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +232,26 @@ def test_the_numbers_in_the_pictures_of_the_manual_are_those_of_today(monkeypatc
     for path, text in script.shown().items():
         with Image.open(path) as picture:
             assert picture.text["Description"] == text
+
+
+def test_of_several_who_ask_at_once_one_makes_the_answer(assistant):
+    made, begun = [], threading.Barrier(5)
+
+    def make():
+        made.append(1)
+        time.sleep(0.1)  # long enough for the others to ask
+        return len(made)
+
+    def ask(_):
+        begun.wait()
+        return assistant.remember(("a question",), make)
+
+    with ThreadPoolExecutor(5) as people:
+        assert list(people.map(ask, range(5))) == [1] * 5
+    for question in ("b", "b"):  # what failed is tried again
+        with pytest.raises(ZeroDivisionError):
+            assistant.remember((question,), lambda: made.append(1) or 1 / 0)
+    assert len(made) == 3
 
 
 def test_what_the_page_says_of_held_out_clinics_is_on_record():

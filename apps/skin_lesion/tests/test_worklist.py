@@ -166,6 +166,8 @@ def test_silent_mode_hides_what_was_said_until_the_diagnosis(serve, settings, le
         hidden = ("malignant", "urgency", "decision", "predicted", "probabilities", "why", "rules")
         assert case["hidden"]
         assert all(case[name] is None for name in hidden)
+        assert "shown once a diagnosis is entered" in shown
+        assert "referred to a specialist" not in shown
         assert case["quality"] == {}  # a blurred picture is one to be taken again
         pages = [shown, client.get("/worklist").text, client.get("/cases/1").text]
         pages += [client.get(f"/api/v1/cases/export?format={f}").text for f in ("csv", "jsonl")]

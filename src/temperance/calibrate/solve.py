@@ -105,10 +105,11 @@ def _match_both(
     target: Logits, accuracy: float, mix: Floats, start: BiasAt, limits: tuple[float, float]
 ) -> BiasAt | None:
     """Return the map of `match_accuracy` by Newton's method; None where it does not converge."""
-    n, k = target.z.shape
+    n, k = len(target), target.n_classes
     if k > NUMERICAL.newton_classes:
         return None
-    rows, log_t, bias = np.arange(n), float(np.log(start.temperature)), start.bias
+    rows = np.arange(len(target))
+    log_t, bias = float(np.log(start.temperature)), start.bias
     jacobian = np.empty((k + 1, k + 1))
     for _ in range(MAX_STEPS):
         t = float(np.exp(log_t))

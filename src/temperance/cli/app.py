@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,28 @@ from numpy.typing import NDArray
 import temperance as tp
 from temperance import report as page
 from temperance.cli import demo as story
-from temperance.cli import inputs, methods, monitor, options, output
+from temperance.cli import inputs, monitor, options, output
 from temperance.cli.options import EXAMPLES, Classes, Json, Labels, Out, Probabilities
+from temperance.data import Rows, as_rows
 from temperance.data.given import fingerprint
 from temperance.io import artefact as artefacts
 from temperance.io import formats
+from temperance.io.table import Table
+from temperance.maps import Map
 
+FITS: dict[str, Callable[..., Map]] = {
+    "temperature": tp.fit_temperature,
+    "vector": tp.fit_vector,
+    "matrix": tp.fit_matrix,
+    "biased": tp.fit_biased_temperature,
+    "attended": tp.fit_attended,
+}
+METRICS = {
+    "accuracy": tp.metrics.accuracy,
+    "nll": tp.metrics.nll,
+    "brier": tp.metrics.brier,
+    "ece": tp.metrics.ece,
+}
 REFUSED_NOTE = "{} holds a refused calibration: {}"
 
 
@@ -84,8 +101,8 @@ def calibrate(
     if report is None and (title is not None or model is not None):
         raise tp.InputError("--title and --model are words of the report. Add --report FILE.")
     written = [
-        inputs.Output("--out", out, inputs.ARTEFACT),
-        inputs.Output("--report", report, inputs.PAGE),
+        ("--out", out, inputs.ARTEFACT),
+        ("--report", report, inputs.PAGE),
     ]
     inputs.check_outputs(written, target, source, labelled, prior, classes, *(features or ()))
     with output.working("reading"):
@@ -118,7 +135,7 @@ def calibrate(
     if report is not None:
         page.to_html(calibration, report, title=title, model=model, max_error=max_error)
     estimates = {"accuracy": calibration.accuracy, "ece": calibration.ece_after}
-    gates = methods.gates(estimates, max_ece, min_accuracy)
+    gates = output.gates(estimates, max_ece, min_accuracy)
     missed = [gate.says() for gate in gates if gate.missed]
     if json:
         facts = calibration.to_dict()
@@ -161,10 +178,16 @@ def fit(
     penalty
         Of vector and matrix: pull towards one temperature, for rows that can be separated.
     """
-    inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], val, labels, classes)
+    inputs.check_outputs([("--out", out, inputs.ARTEFACT)], val, labels, classes)
+    penalised = {"penalty": penalty} if method in {"vector", "matrix"} else {}
+    if penalty and not penalised:
+        msg = f"--penalty goes with the methods vector and matrix. Got it with {method!r}."
+        raise tp.InputError(msg)
     rows = inputs.read_labelled(val, classes, labels, probabilities=probabilities)
     with output.working(f"fitting {method}"):
-        fitted, before, after = methods.fit(method, rows, penalty)
+        fitted = FITS[method](rows.logits, rows.labels, **penalised)
+        before = tp.metrics.evaluate(rows.logits, rows.labels)
+        after = tp.metrics.evaluate(_after(fitted, rows))
     hashed = fingerprint(rows.logits, rows.labels)
     artefacts.save(fitted, out, classes=rows.classes, prior=rows.prior, fitted_on=hashed)
     if json:
@@ -202,7 +225,7 @@ def apply(
         prediction and confidence. Only with this option may the new rows be probabilities.
     """
     formats.check_format(out)
-    written = inputs.Output("--out", out, tuple(formats.FORMATS))
+    written = ("--out", out, tuple(formats.FORMATS))
     inputs.check_outputs([written], new, map, classes)
     held = inputs.read_map(map)
     keep = "columns" if formats.is_table(new) and formats.is_table(out) else "labels"
@@ -256,10 +279,10 @@ def evaluate(
     if held is not None and map is not None:
         inputs.check_classes_of_map(held, rows, map.name)
     with output.working("measuring"):
-        before = methods.measure(rows)
-        after = None if held is None else methods.measure(rows, held.map)
+        before = _measure(rows)
+        after = None if held is None else _measure(rows, held.map)
     groups = None if rows.groups is None else len(set(rows.groups.tolist()))
-    gates = methods.gates(after or before, max_ece, min_accuracy)
+    gates = output.gates(after or before, max_ece, min_accuracy)
     failed = [gate.says() for gate in gates if gate.missed]
     if json:
         facts = {"rows": rows.n, "groups": groups, "before": before, "after": after}
@@ -298,7 +321,7 @@ def report(
     labelled
         Rows of the target that have labels now: to set what they measure beside the estimates.
     """
-    written = inputs.Output("--out", out, inputs.PAGE)
+    written = ("--out", out, inputs.PAGE)
     inputs.check_outputs([written], calibration, labelled, labels, classes)
     held = artefacts.load(calibration)
     if not isinstance(held, tp.Calibration):
@@ -350,3 +373,18 @@ def demo(*, out: Out = Path("temperance-demo")) -> int:
         written = story.write_files(out, labelled)
     story.show(comparisons, labelled, written)
     return 0
+
+
+def _after(fitted: Map, rows: Table) -> Rows:
+    """Return labelled rows after a map, block by block, in single precision at least."""
+    dtype = np.result_type(rows.logits.dtype, np.float32)
+    return as_rows(rows.logits, rows.labels).mapped(lambda z: fitted(z.astype(dtype)))
+
+
+def _measure(rows: Table, fitted: Map | None = None) -> dict[str, list[float]]:
+    """Return metrics of rows, after a map if there is one, with bootstrap intervals (by group)."""
+    labelled = as_rows(rows.logits, rows.labels) if fitted is None else _after(fitted, rows)
+    return {
+        name: list(tp.metrics.bootstrap(metric, labelled, groups=rows.groups))
+        for name, metric in METRICS.items()
+    }

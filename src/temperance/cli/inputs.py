@@ -174,20 +174,15 @@ def check_same_names(fitted: list[str] | None, given: list[str] | None, name: st
         raise InputError(f"{msg} in the map and {theirs} in the rows.")
 
 
-class Output(NamedTuple):
-    """A file that a command is asked to write."""
-
-    option: str
-    path: Path | None
-    endings: tuple[str, ...]
-
-
-def check_outputs(outputs: Iterable[Output], *read: Path | str | None) -> None:
+def check_outputs(
+    outputs: Iterable[tuple[str, Path | None, tuple[str, ...]]], *read: Path | str | None
+) -> None:
     """Refuse, before any work, an output that cannot be written or would cost a file that is read.
 
-    ``read`` are all arguments of the command that may name a file or a directory. Each is compared
-    by what the file system holds there, so a link, a hard link, another spelling and a place inside
-    a directory that is read are all refused.
+    An output is an option with its file and the endings that the file may have; ``read`` are all
+    arguments of the command that may name a file or a directory. Each is compared by what the file
+    system holds there, so a link, a hard link, another spelling and a place inside a directory that
+    is read are all refused.
     """
     written: dict[Path, str] = {}
     for option, path, endings in outputs:

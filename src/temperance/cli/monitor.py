@@ -207,7 +207,7 @@ def report(state: State, /, *, out: Out, title: Title = None, model: Model = Non
     out
         Where to write the page.
     """
-    inputs.check_outputs([inputs.Output("--out", out, inputs.PAGE)], state)
+    inputs.check_outputs([("--out", out, inputs.PAGE)], state)
     _load(state).to_html(out, title=title, model=model)
     output.show_files({"report": out})
     return 0
@@ -222,7 +222,7 @@ def propose(state: State, /, *, out: Path | None = None, json: Json = False) -> 
     out
         Where to save the proposed calibration (JSON).
     """
-    inputs.check_outputs([inputs.Output("--out", out, inputs.ARTEFACT)], state)
+    inputs.check_outputs([("--out", out, inputs.ARTEFACT)], state)
     proposal = _load(state).propose()
     if out is not None:
         proposal.calibration.save(out)

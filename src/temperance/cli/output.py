@@ -6,12 +6,13 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from temperance.calibrate.result import Calibration
-from temperance.cli.methods import Gate
 from temperance.cli.wording import in_options
 from temperance.report import texts
 from temperance.report.texts import percent, printable
@@ -25,7 +26,10 @@ NUMERIC = {*"0123456789-–", ""}  # how the cells of a column of numbers begin
 def show_json(facts: Any) -> None:
     """Print facts for a program: JSON, and nothing but JSON, on stdout."""
     escaped = "utf" not in (sys.stdout.encoding or "").lower()
-    print(json.dumps(facts, indent=2, ensure_ascii=escaped, allow_nan=False))  # noqa: T201
+    text = json.dumps(
+        facts, indent=2, ensure_ascii=escaped, allow_nan=False, default=np.ndarray.tolist
+    )
+    print(text)  # noqa: T201
 
 
 def plain_help() -> Any:
@@ -235,3 +239,53 @@ def show_artefact(held: Any, facts: dict[str, Any]) -> None:
     if isinstance(held, Calibration):
         say()
         show_calibration(held)
+
+
+class Gate(NamedTuple):
+    """A limit of a metric beside the value that was measured or estimated."""
+
+    name: str
+    found: Sequence[float] | None  # value, low, high; None where nothing is known
+    limit: float
+    largest: bool  # whether the limit is the largest value that passes, or the smallest
+
+    @property
+    def missed(self) -> bool:
+        """Return whether the value is on the wrong side, or not known."""
+        if self.found is None:
+            return True
+        value = self.found[0]
+        return value > self.limit if self.largest else value < self.limit
+
+    @property
+    def open(self) -> bool:
+        """Return whether the interval has values on both sides: the rows cannot tell."""
+        return self.found is not None and self.found[1] < self.limit < self.found[2]
+
+    def says(self) -> str:
+        """Return why the gate was missed."""
+        side = "above" if self.largest else "below"
+        if self.found is None:
+            return f"{self.name} is not known, and {self.limit:g} was demanded"
+        return f"{self.name} {self.found[0]:.4f} is {side} {self.limit:g}"
+
+    def doubt(self) -> str:
+        """Return why the gate might have ended otherwise."""
+        _, low, high = self.found or (0, 0, 0)
+        return (
+            f"the interval of the {self.name}, {low:.4f} to {high:.4f}, spans the gate "
+            f"{self.limit:g}: these rows cannot tell on which side it lies."
+        )
+
+
+def gates(
+    found: Mapping[str, Sequence[float] | None], max_ece: float | None, min_accuracy: float | None
+) -> list[Gate]:
+    """Return what was demanded, beside what was found."""
+    demanded: list[Gate] = []
+    for name, limit, largest in (("ECE", max_ece, True), ("accuracy", min_accuracy, False)):
+        if limit is not None:
+            value = found[name.lower()]
+            every = value is not None and value[1] <= 0 and value[2] >= 1  # nothing is known then
+            demanded.append(Gate(name, None if every else value, limit, largest))
+    return demanded

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from temperance._core import checks
+from temperance._core import checks, kernels
 from temperance._core.arrays import Array, Floats, beside, host_view, is_numpy, namespace, to_numpy
 from temperance._core.progress import tracked
 from temperance._core.threads import THREADED_ELEMENTS, in_threads, n_threads
@@ -154,13 +154,11 @@ class Rows(ABC):
         self.passes += 1
         return total
 
-    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
-        """Return a sum whose ``are_valid`` tells whether all values were fit to compute with.
+    def reduce_with_validity(self, statistic: Callable[[Block], S]) -> S:
+        """Return a sum of a kernel whose ``are_valid`` tells whether all values were fit for it.
 
-        Rows in memory look for NaN and infinity themselves only where they were not. A statistic
-        that makes few copies may read several blocks in one call.
+        Rows in memory look for NaN and infinity themselves only where they were not.
         """
-        del per_call
         return self.reduce(statistic)
 
     def _n_blocks(self) -> int:
@@ -325,8 +323,9 @@ class ArrayRows(Rows):
             yield whole if size >= n else whole.pick(slice(start, start + size))
             release(self.logits)
 
-    def reduce_with_validity(self, statistic: Callable[[Block], S], per_call: int) -> S:
-        """Check the values only where the sum of the statistic is not valid."""
+    def reduce_with_validity(self, statistic: Callable[[Block], S]) -> S:
+        """Check the values only where the sum is not valid; read several blocks in one call."""
+        per_call = kernels.BLOCKS_PER_CALL
         if not self._checked:
             # Of several things that are wrong the values come first.
             with suppress(checks.InputError), np.errstate(all="ignore"):

@@ -53,7 +53,7 @@ def fit_cpcs(
     >>> bool(tp.fit_cpcs(z[:1500], (z[1500:], y[1500:])).temperature > 2)
     True
     """
-    _, z, y, weight = read_weighted(target_logits, source, features, seed)
+    _, (z, y), weight = read_weighted(target_logits, source, features, seed)
     rows = np.arange(len(y))
 
     def weighted_brier(temperatures: Floats) -> Floats:

@@ -10,7 +10,7 @@ p(y | x) stays the same, if the source covers the target.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,10 @@ from numpy.typing import NDArray
 from temperance._core.arrays import Floats
 from temperance._core.checks import check_finite, check_seed
 from temperance.data import as_rows, given
+from temperance.data.given import LabelledSample
 from temperance.data.types import FeaturesLike, LogitsLike, SourceLike
 
 MAX_WEIGHT = 100.0  # a larger weight shows a certain classifier, not a ratio of densities
-
-
-class WeightedSource(NamedTuple):
-    """Target logits, and source logits with their labels and importance weights."""
-
-    target: NDArray[Any]
-    logits: NDArray[Any]
-    labels: NDArray[np.int64]
-    weight: Floats
 
 
 def read_weighted(
@@ -37,8 +29,8 @@ def read_weighted(
     source: SourceLike,
     features: FeaturesLike | None,
     seed: int | np.random.Generator,
-) -> WeightedSource:
-    """Read both domains and weigh the source rows by their features, or else by their logits."""
+) -> tuple[NDArray[Any], LabelledSample, Floats]:
+    """Return target logits, source rows, and their weights by their features or else logits."""
     generator = check_seed(seed)
     rows = as_rows(target_logits, name="target_logits")
     labelled = given.as_source_rows(source, rows.n_classes)
@@ -53,7 +45,7 @@ def read_weighted(
         check_finite(of_target, "target features")  # squares of larger ones are not
         check_finite(of_source, "source features")
         weight = domain_weights(of_target, of_source)
-    return WeightedSource(target.logits, sample.logits, sample.labels, weight)
+    return target.logits, sample, weight
 
 
 def domain_weights(target: NDArray[Any], source: NDArray[Any]) -> Floats:

@@ -58,7 +58,7 @@ def fit_transcal(
     >>> bool(tp.fit_transcal(z[:1500], (z[1500:], y[1500:])).temperature > 2)
     True
     """
-    target, z, y, w = read_weighted(target_logits, source, features, seed)
+    target, (z, y), w = read_weighted(target_logits, source, features, seed)
     correct = (z.argmax(axis=1) == y).astype(np.float64)
     try:
         confidence = mean_confidence(z, fit_temperature(z, y).temperature)

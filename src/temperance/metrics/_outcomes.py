@@ -52,7 +52,7 @@ def sum_outcomes(rows: Rows, edges: Floats) -> EvaluationSums:
         z = to_numpy(block.logits)
         return kernels.evaluation_sums(z, labels_of(block), block.weight, edges)
 
-    return rows.reduce_with_validity(statistic, kernels.BLOCKS_PER_CALL)
+    return rows.reduce_with_validity(statistic)
 
 
 def gather(rows: Rows) -> Outcomes:

@@ -94,7 +94,7 @@ def _minimise(rows: Rows, start: float | None, tolerance: float) -> Solution:
     def moments(beta: float) -> Moments:
         if beta not in known:
             known[beta] = rows.reduce_with_validity(
-                lambda block: kernels.temperature_moments(*block, beta), kernels.BLOCKS_PER_CALL
+                lambda block: kernels.temperature_moments(*block, beta)
             )
             _check_identified(rows.n, known[beta])
         return known[beta]
