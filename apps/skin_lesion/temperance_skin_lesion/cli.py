@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
     from temperance_skin_lesion.assistant import Assistant
     from temperance_skin_lesion.store import Store
+    from temperance_skin_lesion.web.schemas import JudgedCase
 
 __all__ = ["main"]
+
+AT_ONCE = 24
+"""Files that are judged and put on record together."""
 
 NOTICE = "Research use only. Not a medical device. Weights: CC BY-NC 4.0, non-commercial."
 
@@ -290,20 +294,9 @@ def announce(host: str, port: int, secure: bool) -> None:
 
 def run_predict(arguments: argparse.Namespace) -> int:
     """Judge pictures with what is in force and put them on record."""
-    settings = Settings(data=arguments.data, weights=arguments.weights)
-    pictures, problems = [], []
-    for path in files_in(arguments.images):
-        try:
-            with path.open("rb") as file:
-                pictures.append(read_file(file, path.name))
-        except (PictureError, OSError) as error:
-            problems.append(str(error))
-    cases = []
-    if pictures:
-        from temperance_skin_lesion.web.schemas import JudgedCase
-
-        judged = open_assistant(settings).judge(pictures, by=getpass.getuser())
-        cases = [JudgedCase.judged(*pair) for pair in zip(judged, pictures, strict=True)]
+    cases, problems = judge_files(
+        Settings(data=arguments.data, weights=arguments.weights), files_in(arguments.images)
+    )
     if arguments.json:
         out = {"notice": NOTICE, "cases": [c.model_dump() for c in cases], "problems": problems}
         print(json.dumps(out, indent=2))
@@ -317,6 +310,30 @@ def run_predict(arguments: argparse.Namespace) -> int:
         for problem in problems:
             print(problem, file=sys.stderr)
     return 1 if problems else 0
+
+
+def judge_files(settings: Settings, paths: Sequence[Path]) -> tuple[list[JudgedCase], list[str]]:
+    """Judge files, some at a time, and say how far it is; return cases and problems."""
+    cases, problems, assistant = [], [], None
+    for start in range(0, len(paths), AT_ONCE):
+        pictures = []
+        for path in paths[start : start + AT_ONCE]:
+            try:
+                with path.open("rb") as file:
+                    pictures.append(read_file(file, path.name))
+            except (PictureError, OSError) as error:
+                problems.append(str(error))
+        if pictures:
+            from temperance_skin_lesion.web.schemas import JudgedCase
+
+            assistant = assistant or open_assistant(settings)
+            judged = assistant.judge(pictures, by=getpass.getuser())
+            cases += [JudgedCase.judged(*pair) for pair in zip(judged, pictures, strict=True)]
+        if sys.stderr.isatty() and len(paths) > AT_ONCE:
+            done = min(start + AT_ONCE, len(paths))
+            end = "\r" if done < len(paths) else "\n"
+            print(f"{done} of {len(paths)} files", end=end, file=sys.stderr, flush=True)
+    return cases, problems
 
 
 def open_record(arguments: argparse.Namespace) -> Store:

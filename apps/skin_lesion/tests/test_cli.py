@@ -85,6 +85,21 @@ def test_pictures_are_judged_without_a_server(tmp_path, lesions):
     assert [json.loads(line)["id"] for line in exported.stdout.splitlines()] == [1, 2]
 
 
+def test_many_files_are_judged_some_at_a_time_in_their_order(
+    tmp_path, lesions, monkeypatch, capsys
+):
+    monkeypatch.setattr(cli, "AT_ONCE", 2)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i, content in enumerate([*lesions(2), b"nothing", *lesions(2, first=2)]):
+        (folder / f"{i}.jpg").write_bytes(content)
+    assert cli.main(["predict", str(folder), "--json", "--data", str(tmp_path / "record")]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [case["name"] for case in found["cases"]] == ["0.jpg", "1.jpg", "3.jpg", "4.jpg"]
+    assert [case["id"] for case in found["cases"]] == [1, 2, 3, 4]
+    assert len(found["problems"]) == 1
+
+
 def test_a_person_is_told_in_lines(tmp_path, lesions, capsys):
     (tmp_path / "0.jpg").write_bytes(lesions(1)[0])
     picture, record = str(tmp_path / "0.jpg"), str(tmp_path / "record")

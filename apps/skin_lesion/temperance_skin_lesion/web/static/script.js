@@ -309,6 +309,7 @@ function policyForm(form) {
     clearTimeout(waiting);
     const mine = waiting = setTimeout(async () => {
       let shown, objection = "";
+      effect.setAttribute("aria-busy", "true");
       try {
         const fields = { ...Object.fromEntries(new FormData(form)), verb: "preview" };
         shown = await (await send("/rules", [], { "X-Fragment": "1" }, fields)).text();
@@ -316,6 +317,7 @@ function policyForm(form) {
         objection = error.message;
       }
       if (mine !== waiting) return; // typed on in the meantime: a newer answer is on its way
+      effect.removeAttribute("aria-busy");
       complaint.hidden = !objection;
       complaint.textContent = objection;
       if (!objection) effect.innerHTML = shown;
