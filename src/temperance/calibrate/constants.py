@@ -75,6 +75,7 @@ class Policy:
     improved_probability: float = 0.9  # probability of a gain from which "improved" is said
     improved_without_mix: float = 0.95  # the same where a class mix is not known, nor labels
     improved_gain: float = 0.02  # expected fall of the Brier score from which it is said
+    error_probability: float = 0.6  # that the calibration error falls, from which it is said
     doubted_mix: float = 0.5  # probability below which a stated mix is called doubtful
     least_rows: int = 30  # below this nothing is fitted
     few_rows: int = 200  # below this a warning is given

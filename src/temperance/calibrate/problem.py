@@ -218,8 +218,9 @@ def logit_scale(filled: Floats, weight: Floats | None = None) -> float:
     """Return the root mean square distance of centred rows from their mean, at any scale."""
     largest = float(np.abs(filled).max()) or 1.0
     rows = filled / largest
-    distance = ((rows - np.average(rows, axis=0, weights=weight)) ** 2).sum(axis=1)
-    scale = float(np.sqrt(np.average(distance, weights=weight)))
+    share = np.full(len(rows), 1 / len(rows)) if weight is None else weight / weight.sum()
+    rows -= share @ rows
+    scale = float(np.sqrt(share @ np.einsum("ij,ij->i", rows, rows)))
     if scale <= ROUNDING:
         what = "one sample has" if len(rows) == 1 else "rows that are all the same have"
         msg = f"logits must vary from row to row: {what} no scale, so no temperature fits."

@@ -28,6 +28,7 @@ MIX_TOLERANCE = 1e-6  # of the class shares, in total
 SCALING_TOLERANCE = 1e-4  # the same where only scaling is affordable
 SCALE_TOLERANCE = 1e-6  # of log T
 MAX_SWEEPS = 60
+MAX_STEPS = 12  # of Newton's method in T and b
 NEAR = 0.3  # distance of the class shares from which Newton's method begins
 LONGEST = 3.0  # longest step of a bias
 LARGEST_BIAS = 50.0
@@ -80,8 +81,12 @@ def match_accuracy(
 ) -> BiasAt:
     """Return T and b that meet the class mix, and by which the predictions are right that often.
 
-    T lies within the limits; where no T there does so, T is the nearer limit.
+    T lies within the limits; where no T there does so, T is the nearer limit. Newton's method in
+    (log T, b) mostly finds the map; where it does not, T is bracketed.
     """
+    direct = _match_both(target, accuracy, mix, start, limits)
+    if direct is not None:
+        return direct
     rows = np.arange(len(target))
     found = start
 
@@ -94,6 +99,42 @@ def match_accuracy(
 
     _falling_root(excess, np.log(start.temperature), (np.log(limits[0]), np.log(limits[1])))
     return found
+
+
+def _match_both(
+    target: Logits, accuracy: float, mix: Floats, start: BiasAt, limits: tuple[float, float]
+) -> BiasAt | None:
+    """Return the map of `match_accuracy` by Newton's method; None where it does not converge."""
+    n, k = len(target), target.n_classes
+    if k > NUMERICAL.newton_classes:
+        return None
+    rows = np.arange(len(target))
+    log_t, bias = float(np.log(start.temperature)), start.bias
+    jacobian = np.empty((k + 1, k + 1))
+    for _ in range(MAX_STEPS):
+        t = float(np.exp(log_t))
+        p = target.probabilities(t, bias)
+        mean, right = p.mean(axis=0), p[rows, target.predicted]
+        missing = np.r_[mix - mean, accuracy - float(right.mean())]
+        if np.abs(missing).sum() < MIX_TOLERANCE:
+            return BiasAt(t, bias)
+        by_scale = p * (-target.filled / t)  # derivative in log T
+        by_scale -= p * by_scale.sum(axis=1, keepdims=True)
+        jacobian[:k, :k] = np.diag(mean + 1e-6 * mix + 1e-10) - p.T @ p / n
+        jacobian[:k, k] = by_scale.mean(axis=0)
+        jacobian[k, :k] = (np.bincount(target.predicted, right, k) - right @ p) / n
+        jacobian[k, k] = float(by_scale[rows, target.predicted].mean())
+        try:
+            step = cast("Floats", np.linalg.solve(jacobian, missing))
+        except np.linalg.LinAlgError:
+            return None
+        if not np.abs(step).max() < LONGEST:
+            return None
+        bias, log_t = bias + step[:k], log_t + float(step[k])
+        bias = bias - bias.mean()
+        if not limits[0] < np.exp(log_t) < limits[1] or np.abs(bias).max() > LARGEST_BIAS:
+            return None
+    return None
 
 
 def solve_confidence(
@@ -113,19 +154,17 @@ def _falling_root(
 ) -> float:
     """Return the root of a falling function; the nearer limit where there is none.
 
-    Steps grow until the sign changes; then regula falsi with the Illinois rule. No point is
-    evaluated twice: the function is exact only up to the tolerance of its bias.
+    Regula falsi with the Illinois rule, between the start and the limit on the other side of the
+    root. No point is evaluated twice: the function is exact only up to the tolerance of its bias.
     """
     x = float(np.clip(start, *limits))
-    value, step = function(x), 0.25
-    while True:
-        other = float(np.clip(x + np.copysign(step, value), *limits))
-        if value == 0 or other == x:
-            return x
-        beyond = function(other)
-        if beyond * value <= 0:
-            break
-        x, value, step = other, beyond, 2 * step
+    value = function(x)
+    other = limits[1] if value > 0 else limits[0]
+    if value == 0 or other == x:
+        return x
+    beyond = function(other)
+    if beyond * value > 0:
+        return other
     while abs(other - x) > SCALE_TOLERANCE and beyond != 0:
         middle = (x * beyond - other * value) / (beyond - value)
         found = function(middle)

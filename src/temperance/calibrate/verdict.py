@@ -2,9 +2,9 @@
 
 refused       a finding makes any map meaningless, or nothing at all is known: the source's
 temperature is used where there is one, else the model's own probabilities
-improved      the Brier score is expected to fall against the model's own probabilities, with a
-probability of at least 90 % (95 % where neither a class mix nor a label is known), and so is the
-calibration error
+improved      the Brier score falls against the model's own probabilities with a probability of at
+least 90 % (95 % where neither a class mix nor a label is known), and the calibration error with one
+of at least 60 %
 no-evidence   neither: the map of highest expected score is used all the same, and said to be
 expected to change little
 """
@@ -81,7 +81,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     sampling = _error_of_gain(own, used)
     gain = plausible.interval(np.array(gains), sampling=sampling)
     probability = share_above_zero(plausible.weights, np.array(gains), sampling)
-    expected = {name: float(plausible.weights @ errors[name]) for name in kinds}
+    falls = share_above_zero(plausible.weights, errors["before"] - errors["after"], 0.0)
     own_map = BiasAt(1.0, np.zeros(problem.n_classes))
     # Of the log-odds of the accuracy, from a class mix that was counted; labels tell the mix anew.
     mix = None if problem.labelled is not None else plausible.mix
@@ -113,7 +113,7 @@ def judge(problem: Problem, plausible: Plausible) -> Judgement:
     improved = (
         probability >= (POLICY.improved_probability if known else POLICY.improved_without_mix)
         and gain.value >= POLICY.improved_gain
-        and expected["after"] < expected["before"]
+        and falls >= POLICY.error_probability
     )
     return Judgement(
         verdict="improved" if improved else "no-evidence",
