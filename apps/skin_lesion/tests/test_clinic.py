@@ -153,6 +153,22 @@ def test_a_range_that_became_narrower_binds_maps_that_were_proposed_before(
             decide(assistant, clinic.MAPS, one, activation(assistant), narrow, by="test")
 
 
+def test_a_comparison_with_what_is_in_use_no_longer_is_said_to_be_one(
+    assistant, survey, shifted, client
+):
+    wide = Agreement(temperature=(0.5, 10), bias=10)
+    first, second = (
+        clinic.propose_from_survey(assistant, survey, prior, wide, by="test")
+        for prior in (mix(shifted[1]), tp.about(mix(shifted[1])))
+    )
+    client.headers["Accept"] = "text/html"
+    assert "came into use since" not in client.get(f"/calibrations/{second}").text
+    changes.accept(assistant, clinic.MAPS, first, activation(assistant), wide, by="test")
+    page = client.get(f"/calibrations/{second}").text
+    assert f"Calibration {first} came into use since" in page
+    assert "compared with calibration 1" in page
+
+
 def test_closer_to_the_truth_is_the_weight_of_what_is_nearer():
     truths = np.random.default_rng(0).dirichlet(np.ones(7), (3, 50))
     weights = np.array([0.5, 0.3, 0.2])
