@@ -526,7 +526,7 @@ def walk(chromium, address, viewport, role, secret):
         if role == "reader":
             expect(page.get_by_role("alert")).to_contain_text("do not belong together")
             look(page, "login")
-            page.get_by_label("Name").fill(role)
+            expect(page.get_by_label("Name")).to_have_value(role)
             page.get_by_label("Password").fill(secret)
             page.keyboard.press("Enter")
         expect(page.locator(".me")).to_contain_text(role)
