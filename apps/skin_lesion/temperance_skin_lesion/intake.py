@@ -52,6 +52,12 @@ MAX_WHOLE = 25_000_000
 MAX_SCANS = 100
 """Of a progressive JPEG, which goes over all its pixels in each; ten are usual."""
 
+MAX_PARTS = 20_000
+"""Of a JPEG or a PNG, which are read one by one; some thousands are many."""
+
+JPEG_MARKER = re.compile(rb"\xff[\x02-\xcf\xd9-\xfe]")
+"""Of a segment with a length, or of the end; the data of a scan hold none."""
+
 MIN_SIDE = 64
 PREVIEW_SIDE = 320
 VIEW_SIDE = 2000
@@ -204,6 +210,10 @@ def _decoded_image(
     content: bytes, name: str, shape: Callable[[Image.Image], Image.Image]
 ) -> Decoded:
     _register_heif()
+    if content.startswith(b"\xff\xd8"):
+        _check_jpeg(content, name)
+    elif content.startswith(b"\x89PNG"):
+        _check_png(content, name)
     readable = tuple(kind for kind in FORMATS if kind != "DICOM")
     with Image.open(BytesIO(content), formats=readable) as image:
         # A JPEG with more pictures behind the first (of the same camera, at once) is called MPO.
@@ -211,7 +221,6 @@ def _decoded_image(
         _check_header(image, found, name)
         size = image.size
         if found == "JPEG":
-            _check_scans(content, name)
             image.draft("RGB", (PREVIEW_SIDE, PREVIEW_SIDE))
         return found, size, shape(ImageOps.exif_transpose(image))
 
@@ -241,7 +250,8 @@ def _check_inside(data: Any, name: str) -> None:
     from pydicom.encaps import generate_frames
 
     frame = next(generate_frames(data.PixelData, number_of_frames=1))
-    _check_scans(frame, name)
+    if frame.startswith(b"\xff\xd8"):
+        _check_jpeg(frame, name)
     with Image.open(BytesIO(frame), formats=("JPEG", "JPEG2000")) as inside:
         if inside.size != (int(data.Columns), int(data.Rows)):
             raise ValueError("the picture is of another size than stated")
@@ -286,11 +296,35 @@ def _check_header(image: Image.Image, found: str, name: str) -> None:
         raise PictureError(_several(name))
 
 
-def _check_scans(content: bytes, name: str) -> None:
-    if content.count(b"\xff\xda") > MAX_SCANS:
-        raise PictureError(
-            f"{name}: the JPEG goes over its pixels more than {MAX_SCANS} times. Export it again."
-        )
+def _check_jpeg(content: bytes, name: str) -> None:
+    """Refuse a JPEG of very many parts or scans.
+
+    What stands behind the end (telephones put a film there) is no part of it.
+    """
+    parts = scans = 0
+    place = 2
+    while parts <= MAX_PARTS and scans <= MAX_SCANS:
+        marker = JPEG_MARKER.search(content, place)
+        if marker is None or marker.group() == b"\xff\xd9":
+            return
+        parts += 1
+        scans += marker.group() == b"\xff\xda"
+        place = marker.end() + int.from_bytes(content[marker.end() : marker.end() + 2], "big")
+    raise PictureError(_many_parts(name))
+
+
+def _check_png(content: bytes, name: str) -> None:
+    """Refuse a PNG of very many parts."""
+    parts, place = 0, 8
+    while place < len(content):
+        parts += 1
+        if parts > MAX_PARTS:
+            raise PictureError(_many_parts(name))
+        place += 12 + int.from_bytes(content[place : place + 4], "big")
+
+
+def _many_parts(name: str) -> str:
+    return f"{name}: the file is cut into very many parts or scans. Export it again."
 
 
 def _several(name: str) -> str:
