@@ -10,6 +10,7 @@ import json
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
@@ -67,7 +68,15 @@ def test_what_is_kept_is_what_was_sent(serve, settings, lesions, as_files):
         assert len(client.post("/api/v1/predict", files=as_files(contents)).json()["cases"]) == 3
         for number, content in zip((1, 2, 3), lesions(3), strict=True):
             assert client.get(f"/api/v1/cases/{number}/picture").content == content
-    assert len(list(keeping.images.iterdir())) == 3
+        drawn = Image.open(io.BytesIO(lesions(1)[0])).crop((0, 0, 128, 96))
+        scanned = io.BytesIO()
+        drawn.save(scanned, "TIFF")
+        client.post("/api/v1/predict", files=as_files([scanned.getvalue()], "a.tif"))
+        for query, size in (("", (128, 96)), ("?preview=true", (96, 96))):
+            shown = client.get(f"/api/v1/cases/4/picture{query}")
+            assert shown.headers["content-type"] == "image/jpeg"
+            assert Image.open(io.BytesIO(shown.content)).size == size  # no browser shows TIFF
+    assert len(list(keeping.images.iterdir())) == 4
 
 
 def test_two_hundred_files_are_taken_at_once_and_no_more(client, lesions, as_files):
