@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -13,6 +14,7 @@ from temperance_skin_lesion import changes, clinic, monitor, weeks
 from temperance_skin_lesion.agreement import Agreement
 from temperance_skin_lesion.classes import CODES
 from temperance_skin_lesion.store import Case, DiagnosisRow
+from temperance_skin_lesion.web import charts
 
 
 def record(assistant, logits, *, weeks_ago=0, pictures=1, site="", hidden=False, labels=None):
@@ -152,6 +154,19 @@ def test_a_clinic_is_compared_with_the_pictures_of_its_own_calibration(assistant
         changes.existing(session, clinic.MapRow, number).status = "accepted"
     changes.restore(assistant, clinic.MAPS, number, active.activation, wide, by="x")
     assert all(week.state == "steady" for week in found(assistant))
+
+
+def test_the_chart_of_the_weeks_shows_each_with_its_interval():
+    week = weeks.Week("2026-W01", 60, 0, 0.8, (0.75, 0.6, 0.9), None, "steady", (), ())
+    assert charts.by_week([week]) is None
+    rang = replace(week, week="2026-W02", state="alarm", accuracy=(0.5, 0.4, 0.6))
+    nothing = replace(week, week="2026-W03", accuracy=None)
+    drawn = str(charts.by_week([nothing, rang, week]))  # newest first, as on the page
+    assert drawn.index("2026-W01: 75% right, estimated (60% to 90%), steady") < drawn.index(
+        "2026-W02: 50% right, estimated (40% to 60%), alarm"
+    )
+    assert "2026-W03" not in drawn
+    assert drawn.count('class="whisker alarm"') == 1
 
 
 def test_only_diagnoses_of_a_silent_study_enter_the_estimates(assistant, drawn):

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from temperance_skin_lesion.study import Study
+    from temperance_skin_lesion.weeks import Week
 
-__all__ = ["as_diagnoses_came", "reliability", "risk_coverage"]
+__all__ = ["as_diagnoses_came", "by_week", "reliability", "risk_coverage"]
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
@@ -65,6 +66,26 @@ def reliability(bins: Sequence[Mapping[str, float]]) -> Markup:
         marks.append(dot((x, b["accuracy"]), "dot", words, radius))
     label = "Confidence claimed and share right, of diagnosed cases"
     return plot(shares("confidence claimed"), shares(), marks, label)
+
+
+def by_week(weeks: Sequence[Week]) -> Markup | None:
+    """Estimated share right of each week, oldest first, with 90 % intervals; None for one week."""
+    known = [week for week in reversed(weeks) if week.accuracy is not None]
+    if len(known) < 2:
+        return None
+    places = Axis(
+        -0.5,
+        len(known) - 0.5,
+        [(i, week.week.partition("W")[2]) for i, week in enumerate(known)],
+        "week of the year",
+    )
+    marks: list[Any] = []
+    for i, week in enumerate(known):
+        value, low, high = week.accuracy or (0.0, 0.0, 0.0)
+        words = f"{week.week}: {value:.0%} right, estimated ({low:.0%} to {high:.0%}), {week.state}"
+        marks.append(straight((i, low), (i, high), f"whisker {week.state}"))
+        marks.append(dot((i, value), f"dot {week.state}", words, 5))
+    return plot(places, shares(), marks, "Most probable diagnosis right, estimated week by week")
 
 
 def as_diagnoses_came(study: Study) -> dict[str, Markup]:

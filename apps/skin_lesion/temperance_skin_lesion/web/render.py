@@ -22,6 +22,7 @@ from temperance_skin_lesion.decision import (
 )
 from temperance_skin_lesion.intake import MAX_BYTES, MAX_FILES
 from temperance_skin_lesion.people import LOCAL
+from temperance_skin_lesion.web import charts
 from temperance_skin_lesion.web.plain import plain_alarm, plain_finding, plain_gain
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def when(at: str | None) -> Markup | str:
 templates.env.filters |= {
     "ends": ends,
     "because": because,
+    "by_week": charts.by_week,
     "evidence": show,
     "gain": plain_gain,
     "number": number,
