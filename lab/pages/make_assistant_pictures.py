@@ -81,6 +81,7 @@ def main() -> None:
             page.locator("[data-results]").screenshot(path=JUDGED)
             page.set_viewport_size({"width": 960, "height": 1600})
             page.goto("/study")
+            page.evaluate("document.querySelectorAll('p.small, details').forEach(e => e.remove())")
             first, second = (page.locator(".panel").nth(i).bounding_box() for i in (0, 1))
             assert first is not None and second is not None  # noqa: S101, PT018 - both are there
             height = second["y"] + second["height"] - first["y"]
