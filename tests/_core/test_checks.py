@@ -63,7 +63,7 @@ def test_any_value_can_be_shown_and_none_fills_a_message():
     with pytest.raises(tp.InputError, match=r"classes must be text that UTF-8 can write\. Got int"):
         checks.check_classes(names, 2)
     with pytest.raises(tp.InputError, match="Got 2 names, 1 of them distinct"):
-        checks.check_classes([1, "1"], 2)  # a prior by name could not tell them apart
+        checks.check_classes([1, "1"], 2, as_text=True)  # a prior by name cannot tell them apart
     with pytest.raises(tp.InputError, match="prior must name each of the 2 classes once"):
         checks.by_column(dict.fromkeys(names, 0.5), 2)
 

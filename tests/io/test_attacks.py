@@ -138,11 +138,14 @@ def test_every_damage_to_a_compressed_file_is_told(tmp_path):
             assert "\n" not in str(error)  # noqa: PT017 - the others are results
 
 
-def test_names_that_are_no_text(tmp_path):
-    np.savez(tmp_path / "t.npz", logits=Z, classes=["a", "b", "c"])
+@pytest.mark.parametrize("length", [1, 9])  # of a long text Python does not see that it is none
+def test_names_that_are_no_text(tmp_path, length):
+    np.savez(tmp_path / "t.npz", logits=Z, classes=[letter * length for letter in "abc"])
     data = (tmp_path / "t.npz").read_bytes()
-    assert data.count("c".encode("utf-32-le")) == 1
-    (tmp_path / "t.npz").write_bytes(data.replace("c".encode("utf-32-le"), b"\xff\xff\xff\x7f"))
+    last = ("c" * length).encode("utf-32-le")
+    assert data.count(last) == 1
+    wrong = last[:-4] + b"\xff\xff\xff\x7f"
+    (tmp_path / "t.npz").write_bytes(data.replace(last, wrong))
     assert "t.npz" in refusal(tmp_path / "t.npz")
 
 

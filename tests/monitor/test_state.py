@@ -189,6 +189,7 @@ WRONG = {
     "an interval of words": (1, lambda r: r["estimates"].update(ece=["a", "b", "c"])),
     "no temperature": (1, without("calibration", "temperature")),
     "labels of no row": (2, lambda r: r.update(n=0)),
+    "labels of endless rows": (2, lambda r: r.update(n=1e308)),
     "labels of one class in a list": (2, lambda r: r.update(by_class=[1])),
     "no map": (3, without("map")),
     "a key twice": (1, None),

@@ -515,11 +515,16 @@ def check_same_classes(k: int, expected: int, name: str) -> None:
 # ---------------------------------------------------------------- labels, weights and the class mix
 
 
-def check_classes(classes: object, n_classes: int, name: str = "classes") -> list[Any]:
-    """Return class names as a list of ``n_classes`` distinct, hashable values."""
+def check_classes(
+    classes: object, n_classes: int, name: str = "classes", *, as_text: bool = False
+) -> list[Any]:
+    """Return class names as a list of ``n_classes`` distinct, hashable values.
+
+    Where names are written ``as_text``, 1 and "1" are not distinct.
+    """
     try:
         names = list(np.asarray(classes, dtype=object).ravel().tolist())
-        distinct = min(len(set(names)), len({_text(one) for one in names}))
+        distinct = len({_text(one) for one in names} if as_text else set(names))
     except (TypeError, ValueError) as error:
         msg = f"{name} must be a sequence of {n_classes} distinct names. Got {shown(classes)}."
         raise InputError(msg) from error

@@ -291,7 +291,7 @@ def read_problem(
     checks.check_flag(bias, "bias")
     rows = as_rows(target_logits, name="target_logits")
     k = rows.n_classes
-    called = None if classes is None else checks.check_classes(classes, k)
+    called = None if classes is None else checks.check_classes(classes, k, as_text=True)
     checks.check_order(target_logits, called or checks.header_of(source), "target_logits")
     home = None if source is None else given.as_source_rows(source, k, called)
     drawn = None if home is None else home.draw(given.sample_size(home), generator)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import struct
+import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,7 +48,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """Map the array of a ``.npy`` file."""
     with opened(path) as file:
         header = _header(file, path.name)
-    return _map(path, 0, header, path.name)
+    return _text_checked(_map(path, 0, header, path.name), path.name)
 
 
 def read_npy(path: Path, _: Keep, content: Content) -> dict[str, Any]:
@@ -115,13 +116,23 @@ def _member(
             msg = f"{name} must hold {size:,} values, one per column of the logits. It holds"
             raise InputError(f"{msg} {math.prod(header.shape):,}.")
         if path is not None and info.compress_type == zipfile.ZIP_STORED:
-            return _map(path, _offset(path, info), header, name)
+            return _text_checked(_map(path, _offset(path, info), header, name), name)
     with archive.open(info) as stream:
         try:
             array = npy.read_array(stream, allow_pickle=False)
         except ValueError:
             raise _cut(name, header, stream.tell() - header.length) from None
         stream.read(1)  # at the end of the stream its checksum is compared
+    return _text_checked(array, name)
+
+
+def _text_checked(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Raise at a character beyond Unicode, of which Python would make a broken text."""
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).view(array.dtype.byteorder + "u4")
+        if codes.max() > sys.maxunicode:
+            msg = f"{name} must hold text. It holds a character that Unicode lacks"
+            raise InputError(f"{msg}: the file is damaged; copy it again.")
     return array
 
 

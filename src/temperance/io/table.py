@@ -47,7 +47,7 @@ class Table:
         check_logits(self.logits)
         n, k = self.logits.shape
         if self.classes is not None:
-            names = [str(name) for name in check_classes(self.classes, k)]
+            names = [str(name) for name in check_classes(self.classes, k, as_text=True)]
             object.__setattr__(self, "classes", names)
         if self.labels is not None:
             object.__setattr__(self, "labels", self._index(self.labels))

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import hashlib
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -117,7 +118,7 @@ class Monitor:
             msg = f"source must be a pair (logits, labels). Got {type(source).__name__} instead."
             raise InputError(msg)
         k = as_rows(source[0], name="source logits").n_classes
-        names = None if classes is None else check_classes(classes, k)
+        names = None if classes is None else check_classes(classes, k, as_text=True)
         if k > MOST_CLASSES:
             msg = f"source must have at most {MOST_CLASSES:,} classes for a monitor. Got {k:,}."
             raise InputError(f"{msg} Call temperance.calibrate on each window instead.")
@@ -477,6 +478,7 @@ class Monitor:
         for window in self.windows:
             if "proposed" in held[window.id]["estimates"]:
                 self._proposal(held[window.id], window)
+        json.dumps([asdict(window) for window in self.windows], allow_nan=False)
         self.prometheus()
 
     def frame(self) -> Any:
