@@ -52,7 +52,6 @@ def load() -> str:
     record = read("load")
     latency = record["latency_seconds"]
     return (
-        f"The first page comes {record['first_page_seconds']:g} s after the start. "
         f"{record['workers']} workers on {record['cores']} core{'s'[: record['cores'] > 1]}, "
         f"{record['in_flight']} requests "
         f"in flight for {record['seconds']:.0f} seconds, one photograph each: "
