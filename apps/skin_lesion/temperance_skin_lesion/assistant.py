@@ -331,15 +331,9 @@ def first_map(model: Model) -> MapRow:
 
 
 def reference(p: NDArray[np.float64]) -> dict[str, Any]:
-    """Predicted mix and confidence of the rows a map was made from: where drift starts."""
-    top = p.max(axis=1)
+    """Number and predicted mix of the rows that a map was made from."""
     mix = np.bincount(p.argmax(axis=1), minlength=len(CODES)) / len(p)
-    return {
-        "rows": len(p),
-        "mix": mix.tolist(),
-        "confidence": float(top.mean()),
-        "deviation": float(top.std()),
-    }
+    return {"rows": len(p), "mix": mix.tolist()}
 
 
 def softmax(logits: NDArray[Any]) -> NDArray[np.float64]:

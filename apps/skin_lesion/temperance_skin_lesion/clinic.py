@@ -106,7 +106,7 @@ def stated_shares(row: MapRow) -> list[float] | None:
 
     Older versions kept what the calibration made of them, which adds half a case to each diagnosis.
     """
-    if row.summary.get("prior_kind") in {None, "unknown"}:
+    if row.summary.get("prior_kind") not in {"given", "about"}:
         return None
     return row.summary.get("stated") or row.summary.get("prior")
 

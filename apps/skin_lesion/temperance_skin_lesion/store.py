@@ -104,7 +104,7 @@ class MapRow(Row):
     artefact: Mapped[str]  # JSON as temperance writes it
     verdict: Mapped[str]
     summary: Mapped[dict[str, Any]]  # what the pages show: intervals, findings, prior, class mix
-    reference: Mapped[dict[str, Any]]  # mix and confidence that drift is measured from
+    reference: Mapped[dict[str, Any]]  # number and predicted mix of the rows it was made from
     report: Mapped[str]  # HTML
     status: Mapped[str] = mapped_column(default="proposed")
     decided: Mapped[str | None]
