@@ -66,6 +66,11 @@ def number(value: float, metric: str) -> str:
     return f"{value:.2f}" if metric == "accuracy" else f"{value:.4f}"
 
 
+def spread(sd: float, metric: str) -> str:
+    """Return a standard deviation in the two digits that 20 draws know, or fewer."""
+    return min(number(sd, metric), f"{sd:#.2g}", key=len)
+
+
 def cell(record: Record | None) -> str:
     """Return mean, spread and, in brackets, what the paper prints."""
     if record is None:
@@ -76,9 +81,8 @@ def cell(record: Record | None) -> str:
         printed = f" ({number(record.reported['mean'], record.metric)}{mark})"
     if record.reproduced is None or record.sd is None:
         return f"–{printed}"
-    return (
-        f"{number(record.reproduced, record.metric)} ± {number(record.sd, record.metric)}{printed}"
-    )
+    mean = number(record.reproduced, record.metric)
+    return f"{mean} ± {spread(record.sd, record.metric)}{printed}"
 
 
 def table(rows: list[Record], metric: str, methods: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+from reproduction import number, spread
 from skin_lesion_tables import slips
 
 from temperance_lab.reproduce.claims import SMALL, check
@@ -294,9 +295,8 @@ def _exact(t: RecordTable) -> str:
 def _beside(r: Record | None) -> str:
     if r is None or r.reported is None or r.reproduced is None or r.sd is None:
         return "–"
-    digits = 2 if r.metric == "accuracy" else 4
-    here, spread, there = (f"{v:.{digits}f}" for v in (r.reproduced, r.sd, r.reported["mean"]))
-    return f"{here} ± {spread} ({there} {'✓' if r.agrees else '✗'})"
+    here, there = (number(mean, r.metric) for mean in (r.reproduced, r.reported["mean"]))
+    return f"{here} ± {spread(r.sd, r.metric)} ({there} {'✓' if r.agrees else '✗'})"
 
 
 def _without_maximum(t: RecordTable, method: str) -> int:

@@ -107,7 +107,17 @@ class Task:
 TASKS = {
     "mnist": Task("mnist", "lenet5", "mnist", 1, "lenet5-mnist", 5000, 10_000, 10, 1.0),
     "cifar10": Task(
-        "cifar10", "small_cifar", "cifar10", 3, "small_cifar-cifar10", 2000, 4000, 10, 0.01
+        "cifar10",
+        "small_cifar",
+        "cifar10",
+        3,
+        "small_cifar-cifar10",
+        2000,
+        4000,
+        10,
+        0.01,
+        # Validation accuracy: 72.7 plain; dropout 64.6 and 75.7 after 10 and 25, SVI 72.8 after 4.
+        {"ll_dropout": 18, "svi": 4},
     ),
     "mnist-5k": Task("mnist-5k", "lenet5", "mnist-5k", 1, "lenet5-mnist", 600, 2000, 5, 1.0),
 }
